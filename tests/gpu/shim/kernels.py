@@ -83,9 +83,9 @@ KERNELS: dict[str, tuple[str, int | None]] = {
     "add_short": (_ADD, 20),
     "add_ncclDevKernel_two_ranks": (_ADD, 20),
 }
-"""What each does, and how many microseconds it lasts; None: as its number says."""
+"""What each does and how many microseconds it lasts; None: its argument gives the time."""
 RANKS = {"add_ncclDevKernel_two_ranks": 2}
-"""On the stand-in these spin until so many of them run. On a card they wait for nobody."""
+"""On the stand-in these spin until this many of them run. On a card they do not wait."""
 
 NAMES = (*KERNELS, "burn")
 

@@ -1,4 +1,4 @@
-/* A tenant's process that looks at a mate: for each slot on stdin, the pid of its first process. */
+/* A client process that reads its neighbours: for each slot on stdin it prints the pid of the first process. */
 #include <stdarg.h>
 #include <stdio.h>
 

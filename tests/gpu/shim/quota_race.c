@@ -1,4 +1,4 @@
-/* A tenant's process that takes the whole quota and gives it back, as fast as it can; prints how often it had it. */
+/* A client process that reserves and releases the whole quota as fast as it can; prints how often it succeeded. */
 #include <stdio.h>
 #include <stdlib.h>
 

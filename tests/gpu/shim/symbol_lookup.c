@@ -1,4 +1,4 @@
-/* A program that finds the driver in one of the ways programs do, allocates, and prints what came of it. */
+/* A program that looks up the driver's symbols in one of several ways, allocates, and prints the results. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ static void *by_driver(const char *name, uint64_t flags) {
   } else {
     proc2_type ask = (proc2_type)dlsym(library, "cuGetProcAddress_v2"), again = NULL;
     int status = -1;
-    /* As the CUDA runtime does: the function that answers is itself asked for. */
+    /* As the CUDA runtime does: it looks up cuGetProcAddress itself first. */
     ask("cuGetProcAddress", (void **)&again, version, flags, &status);
     again(name, &found, version, flags, &status);
   }

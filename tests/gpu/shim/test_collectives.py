@@ -1,4 +1,4 @@
-"""A rank is not held while its peers spin: neither its collectives, nor anything that comes before the next one."""
+"""A rank is not held while its peers spin: neither its collectives nor the work before the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the library comes between programs and the driver, and that it stays out of everybody else's way."""
+"""How the shim intercepts the driver, and that it does not affect other programs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_program_without_cuda_runs_unchanged(card: Card, program: list[str]) -> 
     assert (with_it.stdout, with_it.stderr) == (without.stdout, without.stderr)
     assert card.region.page(0).pids == ()
     content = layout.ClientLayout.from_buffer_copy(card.region.path(0).read_bytes())
-    assert content.procs[0].pid == 0, "it never came near the region"
+    assert content.procs[0].pid == 0, "it never attached"
 
 
 def test_symbol_lookup_finds_no_cuda_without_a_driver(card: Card) -> None:
@@ -115,7 +115,7 @@ def test_symbol_lookup_finds_no_cuda_without_a_driver(card: Card) -> None:
 
 
 def test_driver_is_not_loaded_for_a_program_that_only_uses_nvml(card: Card) -> None:
-    """Unless NVML itself does, as some do."""
+    """Unless NVML itself loads it, as some versions do."""
     card.attach(quota_bytes=MIB)
     look = (
         "import ctypes\n"
@@ -158,7 +158,7 @@ def test_library_requires_no_symbol_newer_than_the_oldest_glibc(library: Path) -
 
 
 def test_sources_call_no_function_that_newer_headers_redirect() -> None:
-    """Headers since glibc 2.38 make other functions of these, so that only a library built there would ask for them."""
+    """Headers since glibc 2.38 redirect these functions to symbols that older versions do not have."""
     changed = re.compile(r"\b(strto(l|ul|ll|ull|imax|umax|q|uq)(_l)?|v?[fs]?scanf)\s*\(")
     sources = build.source_files(build.SOURCES)
     assert sources
@@ -171,7 +171,7 @@ def test_forked_child_takes_no_slot_without_cuda(card: Card) -> None:
     peer(f"alloc({MIB})")
     parent, child = peer("(os.getpid(), in_child('os.getpid()'))")
     assert parent != child
-    assert card.region.page(0).pids == (parent,), "a child that does not touch CUDA takes no place"
+    assert card.region.page(0).pids == (parent,), "a child that does not use CUDA takes no slot"
     assert card.used() == MIB
     assert peer(f"alloc({MIB})")[0] == 0
     assert card.used() == 2 * MIB
@@ -180,7 +180,7 @@ def test_forked_child_takes_no_slot_without_cuda(card: Card) -> None:
 def test_forked_child_attaches_in_its_own_slot_when_it_uses_cuda(card: Card) -> None:
     card.attach(quota_bytes=64 * MIB)
     peer = card.peer(start=False)
-    peer("call('cuDeviceTotalMem_v2', byref(c_size_t()), 0)")  # attaches; the driver itself cannot be used over a fork
+    peer("call('cuDeviceTotalMem_v2', byref(c_size_t()), 0)")  # attaches; the driver cannot be used across a fork
     own = card.region.page(0).pids
     assert len(own) == 1
     seen = peer("in_child('(os.getpid(), start(), total())')")
@@ -197,7 +197,7 @@ def _holds(process: int, path: Path) -> bool:
 
 
 def test_parents_memory_is_reclaimed_while_its_child_lives(card: Card) -> None:
-    """A lock goes with the last descriptor of its file, so the child must have let go of the one it inherited."""
+    """A lock is released with the last descriptor of its file, so the child must have closed the inherited one."""
     card.attach(quota_bytes=64 * MIB)
     peer = card.peer()
     peer(f"alloc({MIB})")
@@ -207,14 +207,14 @@ def test_parents_memory_is_reclaimed_while_its_child_lives(card: Card) -> None:
         assert not _holds(child, card.region.path(0))
         peer.process.kill()
         peer.process.wait()
-        until(lambda: card.region.reclaim(0) == MIB, "what the dead parent held")
+        until(lambda: card.region.reclaim(0) == MIB, "the memory of the dead parent")
     finally:
         os.kill(child, signal.SIGKILL)
 
 
 def test_process_counts_as_dead_when_its_descriptor_is_closed(card: Card) -> None:
-    """A driver's file may hold the memory of the process that opened it, with all that is mapped there. A forked child
-    has that file too, so that its dead parent's mappings last while it lives."""
+    """An open driver file may keep the memory of its process, with all mappings. A forked child has that file too, so
+    the mappings of its dead parent last while it lives."""
     card.attach(quota_bytes=64 * MIB)
     peer = card.peer()
     peer(f"alloc({MIB})")

@@ -1,6 +1,6 @@
-"""Memory that graphs allocate in nodes of their own counts as any other.
+"""Memory that graphs allocate by nodes is charged like any other.
 
-Sizes are multiples of what a real driver maps at a time, and what the account says is held against its own count.
+Sizes are multiples of a real driver's mapping size, and the account is compared with the driver's own count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAYS = {
 
 
 def _graph(peer: Peer, nbytes: int, frees: bool = True, way: str = "captured") -> tuple[int, int]:
-    """The executable graph, and the address of what it allocates."""
+    """Return the executable graph and the address of its allocation."""
     result, executable, pointer = peer(WAYS[way].format(n=nbytes, frees=frees))
     assert result == 0
     return executable, pointer
@@ -78,7 +78,7 @@ def test_consecutive_graphs_are_charged_once(card: Card) -> None:
 
 
 def test_concurrent_graphs_are_charged_each(card: Card) -> None:
-    """The second one cannot be known to need memory of its own until it has it; the third one does not run."""
+    """That the second graph needs its own memory shows only after its launch. The third is refused."""
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     (first, one), (second, other), (third, _) = (_graph(peer, MUCH, frees=False) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Kernels are known by name and shape, timed now and then; iterations are found in what is launched."""
+"""Kernels are distinguished by name and shape and timed by samples. Iterations are found in the launches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONG_US = 5000
 
 
 def names(card: Card) -> set[str]:
-    """Of what was launched, timed or not."""
+    """Names of everything launched, timed or not."""
     return {row.name.decode() for row in client_page(card).kernel if row.identity}
 
 
@@ -38,7 +38,7 @@ def test_kernel_time_is_measured_from_samples(card: Card) -> None:
 
 
 def test_many_kernels_are_timed_in_one_queue_without_a_wait(card: Card) -> None:
-    """As a training job's: it is steps ahead of the card, so that a sample is long on its way."""
+    """A training job runs ahead of the card, so its samples stay pending for long."""
     card.attach(0)
     queue: list[Step] = [["kernel", "legacy", 0, "add", 200, "plain", grid] for grid in range(1, 31)]
     player(card).play([*queue, *queue, ["sync"], *queue])
@@ -62,7 +62,7 @@ def test_kernels_are_timed_on_streams_that_are_used_once(card: Card) -> None:
 
 
 def test_kernel_refused_on_a_partition_is_timed_where_it_runs(card: Card) -> None:
-    """Of 32 threads an SM takes 32, and the grid is larger than a group."""
+    """An SM holds 32 blocks of 32 threads, and the grid is larger than a group."""
     card.attach(0)
     large: Step = ["kernel", "legacy", 0, "copy2", 200, "cooperative", 33 * SMS_PER_GROUP]
     player(card).play([["grant", {"mask": 0x01}], *([large, ["sync"]] * 5)])
@@ -81,13 +81,13 @@ def test_second_process_of_a_client_uses_the_times_of_the_first(card: Card) -> N
 
 @standin_only("kernels that spin take no longer on fewer SMs of a real card")
 def test_times_are_kept_apart_by_partition_width(card: Card) -> None:
-    """On an eighth of the SMs it takes eight times as long, and afterwards no longer than before."""
+    """A kernel takes eight times as long on an eighth of the SMs, and its unrestricted time stays known."""
     card.attach(0)
     client, page = player(card), process_page(card)
     client.stage()
 
     def predicted_us(mask: int) -> int:
-        """After some runs there."""
+        """Predicted time after some runs with this mask."""
         client.on_stage([["grant", {"mask": mask}], *([["kernel", "legacy", 0, "add_long"], ["sync"]] * 4)])
         before_us = page.requested_us
         client.on_stage([["kernel", "legacy", 0, "add_long"], ["sync"]])
@@ -104,7 +104,7 @@ def test_times_are_kept_apart_by_partition_width(card: Card) -> None:
     client.on_stage([["kernel", "legacy", 0, "add_long"]])
     assert page.requested_us - before_us >= 8 * LONG_US - 2
     (known,) = [kernel for kernel in card.region.kernels(0) if kernel.name == "add_long"]
-    assert known.mean_us < eighth_us, "others are told of the time on the whole card"
+    assert known.mean_us < eighth_us, "the unrestricted time is reported"
 
 
 def test_copies_are_distinguished_by_kind_and_size_class(card: Card) -> None:
@@ -131,7 +131,7 @@ def test_completed_time_never_exceeds_requested_time(card: Card) -> None:
 
 
 def test_iterations_are_found_in_repeated_launches(card: Card) -> None:
-    """Two layers of five kernels and one that ends the iteration: the inner repetition is not taken for it."""
+    """Two layers of five kernels and a last kernel are one iteration. The repeated layer is not."""
     layer: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", grid] for grid in (1, 2, 3, 4, 5)]
     iteration = [*layer, *layer, ["kernel", "legacy", 0, "copy2", 0]]
     card.attach(0)

@@ -1,4 +1,4 @@
-"""The memory quota, through real processes that have the library loaded over the stand-in driver."""
+"""The memory quota, in real processes with the shim over the stand-in driver."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_allocation_is_limited_by_the_card_without_a_quota(card: Card) -> None:
     peer = card.peer()
     free_bytes, total_bytes = peer("info()")
     assert peer(f"alloc({total_bytes + 1})")[0] == OUT_OF_MEMORY
-    assert card.used() == 0, "what the driver refuses is given back"
+    assert card.used() == 0, "what the driver refuses is released"
     assert peer(f"alloc({free_bytes // 2})")[0] == 0
 
 
@@ -94,7 +94,7 @@ def test_client_sees_its_quota_as_the_card_memory(card: Card) -> None:
     assert peer("info()") == [34 * MIB, QUOTA]
     assert peer("total()") == QUOTA
     fake_client.kill()
-    assert peer("info()") == [44 * MIB, QUOTA], "the dead hold nothing"
+    assert peer("info()") == [44 * MIB, QUOTA], "dead processes hold nothing"
 
 
 def test_nvml_shows_the_quota(card: Card) -> None:
@@ -195,7 +195,7 @@ def test_pitched_allocation_is_refused_when_the_pitch_exceeds_the_quota(card: Ca
     assert peer("pitched(100, 64)")[0] == OUT_OF_MEMORY
     assert card.used() == 0
     card.set_quota(0, 0)
-    assert peer("info()") == before, "and the driver has it back"
+    assert peer("info()") == before, "the driver has freed it"
 
 
 def test_mipmapped_array_is_charged_for_all_levels(card: Card) -> None:
@@ -205,7 +205,7 @@ def test_mipmapped_array_is_charged_for_all_levels(card: Card) -> None:
 
 
 def test_physical_memory_is_charged_while_it_is_mapped(card: Card) -> None:
-    """Programs release the handle as soon as the memory is mapped: that frees nothing."""
+    """Programs release the handle as soon as the memory is mapped. This frees nothing."""
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     size = 4 * MIB
@@ -348,7 +348,7 @@ def test_client_reclaims_dead_processes_when_it_needs_room(card: Card) -> None:
 
 
 def test_account_is_exact_when_processes_are_killed_during_storms(card: Card) -> None:
-    """Kills fall anywhere, inside the lock too."""
+    """A process may be killed anywhere, also while it holds the lock."""
     card.attach(quota_bytes=QUOTA)
     survivor = card.peer()
     survivor(f"alloc({MIB})")
@@ -364,7 +364,7 @@ def test_account_is_exact_when_processes_are_killed_during_storms(card: Card) ->
 
 
 def _die_holding_the_lock(card: Card, doomed: Peer) -> None:
-    """As if it had been killed between its own count and the sum."""
+    """Simulate a kill between the update of its own count and of the sum."""
     index = card.region.page(0).pids.index(doomed.process.pid)
     doomed.kill()
     with card.region.path(0).open("r+b") as file:
@@ -400,7 +400,7 @@ def test_daemon_continues_when_a_client_corrupts_its_file(card: Card) -> None:
     with card.region.path(0).open("r+b") as file:
         file.seek(layout.ClientLayout.lock.offset)
         file.write(held.to_bytes(4, "little"))
-    assert card.region.reclaim(0) == 0, "the lock is never let go of, and the daemon goes on"
+    assert card.region.reclaim(0) == 0, "the lock is never released, and the daemon continues"
     with card.region.path(0).open("r+b") as file:
         file.truncate(100)
     assert card.region.reclaim(0) == 0
@@ -413,5 +413,5 @@ def test_process_gets_no_memory_when_all_slots_are_taken(card: Card) -> None:
     extra = card.peer()
     assert extra.started == OUT_OF_MEMORY
     peers[5].kill()
-    assert card.peer().started == 0, "a place of the dead is a free place"
+    assert card.peer().started == 0, "the slot of a dead process is free"
     assert "16 processes" in extra.end()

@@ -1,4 +1,4 @@
-"""Our layouts of NVML's answers are those of its own binding."""
+"""Our layouts of NVML structures match its Python binding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work runs on the SMs of the mask and on no others, until nothing holds it back."""
+"""Work runs only on the SMs of the mask while one is granted."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def kernels(path: Path) -> list[LoggedWork]:
 
 
 def assert_log_masks(path: Path, masks: list[int]) -> None:
-    """To the SM, for each kernel in turn; a real card has no log, and its blocks' own word must do."""
+    """Compare the SM masks of all kernels in the log. A real card has no log."""
     if not REAL_DRIVER:
         assert [line.used for line in kernels(path)] == masks
 
 
 def wide(stream: str) -> Step:
-    """A kernel that takes every SM it may."""
+    """A kernel that uses every SM it may."""
     return ["kernel", stream, 0, "add", 20, "plain", 64]
 
 
@@ -60,7 +60,7 @@ def client(card: Card, lines: Path) -> Player:
 
 
 def sms_now(client: Player, stream: str = "legacy", blocks: int = BLOCKS, how: str = "plain") -> set[int]:
-    """Where blocks run that are too many and too large for few SMs: their own word, on a real card too."""
+    """The SMs that many large blocks run on, as the blocks report them, on a real card too."""
     return set(client(f"stage.burn({stream!r}, {blocks}, {how!r})"))
 
 
@@ -96,8 +96,8 @@ def test_group_is_the_same_sms_in_two_processes(card: Card, client: Player) -> N
 
 
 def test_grid_that_does_not_fit_the_partition_runs_on_the_card(client: Player) -> None:
-    """Programs size cooperative grids by what they believe to be the card; refusing them would change what they do."""
-    blocks = 33 * SMS_PER_GROUP  # of 32 threads an SM takes 32
+    """Programs size cooperative grids by the card they see. A refusal would break them."""
+    blocks = 33 * SMS_PER_GROUP  # an SM holds 32 blocks of 32 threads
     client.on_stage([["grant", {"mask": 0x01}], ["kernel", "legacy", 0, "add", 20]])
     client.on_stage([["kernel", "legacy", 0, "copy2", 20, "cooperative", blocks], ["kernel", "legacy", 0, "add", 20]])
     assert client("stage.cells()")[0] == 5
@@ -137,7 +137,7 @@ def test_client_uses_its_own_stream_and_the_whole_card_without_a_mask(client: Pl
 
 
 def test_client_never_leaves_its_virtual_card(card: Card, client: Player, lines: Path) -> None:
-    """No mask, a mask that has done its time, mates that are idle: it is all of its own, not of the card."""
+    """Without a mask, after a mask has expired, and while neighbours are idle it uses its whole virtual card."""
     card.attach(1)
     grants: list[dict[str, object]] = [
         {"virtual_card_mask": 0x0F},
@@ -153,7 +153,7 @@ def test_client_never_leaves_its_virtual_card(card: Card, client: Player, lines:
 
 
 def test_mask_applies_until_restricted_us_is_requested(client: Player, lines: Path) -> None:
-    first_us = 10  # what an unknown kernel is taken to last
+    first_us = 10  # assumed time of an untimed kernel
     client.on_stage([["grant", {"mask": 0x03, "restricted_us": first_us + 1}]])
     restricted, *free = [sms_now(client, blocks=BLOCKS + more) for more in range(3)]
     assert len(restricted) == count_of(0x03)
@@ -176,7 +176,7 @@ def test_client_borrows_the_whole_card_while_neighbours_are_idle(card: Card, cli
 
 @standin_only("sets the stand-in's memory so that one partition more would not fit")
 def test_least_recently_used_partition_is_evicted(card: Card, lines: Path) -> None:
-    """Each costs memory of the card."""
+    """Each partition costs card memory."""
     card.attach(0)
     masks = [1 << group for group in range(8)] + [0x03, 0x0C, 0x30, 0xC0]
     more = {
@@ -223,7 +223,7 @@ def test_graph_keeps_its_captured_sms_and_its_order_in_the_stream(client: Player
 
 
 def test_partitions_are_created_again_after_a_context_reset(client: Player, lines: Path) -> None:
-    """A driver refuses to reset under partitions, so they end before."""
+    """A driver refuses to reset a context with partitions, so they end first."""
     seen: list[set[int]] = []
     for _ in range(3):
         client.stage()

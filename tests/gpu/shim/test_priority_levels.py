@@ -1,4 +1,4 @@
-"""A tenant of a higher level has SMs before others, and gets back what its program chose."""
+"""A client with a higher priority level gets SMs first, and returns to the priorities that its program chose."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def staged(card: Card, slot: int, stream: str = "independent") -> Player:
 def beside_a_long_kernel(
     card: Card, lines: Path, grant: Grant, stream: str = "independent"
 ) -> tuple[LoggedWork, LoggedWork]:
-    """A wide kernel of each, the long one first: the short one has the card as its level says."""
+    """Run a wide kernel of each client, the long one first."""
     card.attach(0)
     card.attach(1)
     first, second = staged(card, 0, stream), staged(card, 1)

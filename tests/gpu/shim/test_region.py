@@ -1,4 +1,4 @@
-"""The region from the daemon's side: layout, modes, pages, and picking up what another daemon left."""
+"""The region as the daemon uses it: layout, file modes, pages, and taking over from an earlier daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpusquad.model.squad import MAX_LEVEL, UNGATED_US
 from tests.gpu.shim.clients import Card
 
 ON_REGION = ("region/region", "region/region_files", "region/futex", "region/neighbours")
-"""The parts of the library that know the region and nothing of a driver."""
+"""Source files of the shim that use the region and no driver."""
 MIRRORS = {
     "gs_grant": layout.GrantLayout,
     "gs_decisions": layout.DecisionsLayout,
@@ -198,8 +198,8 @@ def test_page_sums_the_counters_of_all_processes(tmp_path: Path) -> None:
         process.pid, process.state, process.requested_us, process.in_flight, process.copies = 10 + index, state, 5, 1, 2
     region.path(0).write_bytes(bytes(content))
     page = CardRegion(tmp_path).page(0)
-    assert (page.requested_us, page.launches) == (15, 6), "what the dead have had stays counted"
-    assert (page.in_flight, page.pids) == (2, (10, 12)), "what they had queued does not"
+    assert (page.requested_us, page.launches) == (15, 6), "cumulative counters of dead processes stay"
+    assert (page.in_flight, page.pids) == (2, (10, 12)), "their queued work does not"
     assert (page.used_bytes, page.peak_bytes) == (30, 40)
 
 
@@ -234,7 +234,7 @@ def test_quota_is_never_reserved_twice_by_concurrent_processes(tmp_path: Path, b
     running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     had = [int(process.communicate()[0]) for process in running]
     page = region.page(0)
-    assert sum(had) > 0  # one may have had nothing: another was put to sleep by the system while it held all
+    assert sum(had) > 0  # one may have got nothing, if another was descheduled while it held the quota
     assert (page.used_bytes, page.peak_bytes) == (0, 1000)
 
 
@@ -268,14 +268,14 @@ def test_reclaim_without_the_shim_waits_for_the_last_process(card: Card) -> None
     second("alloc(8192)")
     first.kill()
     bare = CardRegion(card.region.folder)
-    assert (bare.reclaim(0), bare.page(0).used_bytes) == (0, 12288), "sums are not touched while somebody lives"
+    assert (bare.reclaim(0), bare.page(0).used_bytes) == (0, 12288), "sums are not changed while a process lives"
     second.kill()
     assert bare.reclaim(0) == 12288
     assert (bare.page(0).used_bytes, bare.page(0).pids) == (0, ())
 
 
 def test_cumulative_counters_continue_in_a_reused_slot(card: Card) -> None:
-    """Credits are cumulative, so the time a tenant has asked for must never fall."""
+    """Credit is cumulative, so the requested time of a client must never fall."""
     card.attach()
     peer = card.peer()
     peer.kill()

@@ -1,4 +1,4 @@
-"""A service says how long its requests took, by the library, and the card's daemon hears of it."""
+"""A service reports request latencies through the shim, and the card daemon reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our declarations of the driver's interface are the vendor's: every prototype, version, layout and value.
+"""Our declarations of the driver's interface match the vendor's: every prototype, version, layout and value.
 
 The header comes with the package ``nvidia-cuda-runtime`` (extra ``dev``) or with a toolkit; nothing of it is kept here.
 """
@@ -27,7 +27,7 @@ GIVES_WORK_OR_TAKES_MEMORY = re.compile(
     r"LibraryLoad|GraphLaunch|GraphInstantiate|GreenCtxCreate|CtxCreate|CtxFrom|CtxSynchronize|"
     r"CtxRecordEvent|CtxWaitEvent|DevicePrimaryCtxRetain|GraphAddMemAllocNode|GraphAddNode|CtxSetLimit)"
 )
-"""By their names, functions that a tenant's share or quota could be evaded through."""
+"""Names of functions through which a client could evade its share or quota."""
 
 STRUCTS = {
     "CUlaunchConfig": (
@@ -91,7 +91,7 @@ def test_every_variant_of_a_hooked_function_is_hooked(header: Header) -> None:
 
 
 def _old(name: str, passing: dict[str, str]) -> bool:
-    """The form without a number, of 32 bits."""
+    """Whether it is the unnumbered 32-bit form."""
     return name in passing or name in {"cuMemFree", "cuMemGetInfo", "cuDeviceTotalMem"}
 
 

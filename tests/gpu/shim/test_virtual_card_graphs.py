@@ -1,4 +1,4 @@
-"""Graphs captured on a virtual card stay on its SMs, and are otherwise as they would be without the library."""
+"""Graphs captured on a virtual card stay on its SMs and are otherwise as without the shim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def client(card: Card) -> Player:
 
 
 def capture_and_launch(client: Player, inside: list[Step], stream: str = "independent", mode: int = GLOBAL) -> None:
-    """Captures that on a stream, and launches it where the program launches its graphs."""
+    """Capture the steps on a stream and launch the graph there."""
     client.on_stage([["capture", "g", stream, inside, mode], ["graph", stream, "g"], ["sync"]])
 
 
@@ -47,7 +47,7 @@ def sms(client: Player, room: str) -> set[int]:
 
 
 def uncaptured_sms(client: Player, stream: str = "legacy") -> set[int]:
-    """Those of the virtual card, by the word of blocks that were not captured."""
+    """The SMs of the virtual card, as blocks report them that were not captured."""
     return set(client(f"stage.burn({stream!r}, {BLOCKS})"))
 
 
@@ -65,7 +65,7 @@ def test_captured_kernels_run_on_the_virtual_card(client: Player, stream: str, h
 
 
 def test_graph_uses_the_whole_virtual_card_whatever_the_mask(client: Player) -> None:
-    """It cannot be moved later, and what is no part of the virtual card it never has."""
+    """A graph cannot be moved later, and it never leaves the virtual card."""
     client.on_stage([["room", "blocks", BLOCKS], ["grant", {"virtual_card_mask": VIRTUAL_CARD, "mask": 0x04}]])
     capture_and_launch(client, [["report_sms", "blocks", "independent"]])
     part = uncaptured_sms(client, "independent")
@@ -105,7 +105,7 @@ def test_concurrent_captures_stay_separate(client: Player, stream: str) -> None:
 
 @pytest.mark.parametrize("mode", [THREAD_LOCAL, RELAXED])
 def test_threads_capture_concurrently(client: Player, mode: int) -> None:
-    """Their own default streams, and streams that they share with nobody."""
+    """On their own default streams and on streams that they do not share."""
     rooms = ["a", "b", "c"]
     client.on_stage([["room", room, BLOCKS] for room in rooms])
     streams = ["thread", "blocking", "independent"]
@@ -127,7 +127,7 @@ def test_kernel_of_another_thread_is_captured_on_the_virtual_card(client: Player
 
 
 def test_concurrent_launches_into_one_capture_are_serialised(client: Player) -> None:
-    """What comes while a kernel is on its detour is not forgotten."""
+    """Work captured while a kernel is on its detour is not lost."""
     count = 150
     client("sys.setswitchinterval(1e-6)")
     adds, sets = [["kernel", "independent", 0]] * count, [["set", "independent", 1, 7]] * count
@@ -161,7 +161,7 @@ def programs() -> dict[str, list[Step]]:
 @pytest.mark.parametrize("inside", programs().values(), ids=list(programs()))
 @pytest.mark.parametrize("turns", [1, 50])
 def test_graph_has_the_same_edges_and_result_as_without_the_shim(card: Card, inside: list[Step], turns: int) -> None:
-    """A capture first that the second comes after, so that what the first has left would show."""
+    """The second of two captures is compared, so that leftovers of the first would show."""
     around: list[Step] = [
         ["kernel", "independent", 0, "add"],
         ["graph", "independent", "g"],
@@ -180,7 +180,7 @@ def test_graph_has_the_same_edges_and_result_as_without_the_shim(card: Card, ins
 
 
 def test_capture_dependencies_are_the_same_as_without_the_shim(card: Card) -> None:
-    """Programs ask for it, and change it, to put nodes of their own between."""
+    """Programs read and change the dependencies to insert nodes of their own."""
     kernel: Step = ["kernel", "independent", 0]
     inside: list[Step] = [
         *[
@@ -234,7 +234,7 @@ def test_graph_uses_all_sms_without_a_virtual_card(client: Player) -> None:
 
 
 def test_partition_of_a_graph_is_never_evicted(client: Player) -> None:
-    """Those make room for each other; the one that a graph runs on must not be among them."""
+    """Partitions are evicted for new ones, except those that a graph runs on."""
     within = 0x0F
     client.on_stage([["grant", {"virtual_card_mask": within}], ["room", "blocks", BLOCKS]])
     client.on_stage([["capture", "g", "independent", [["report_sms", "blocks", "independent"]]]])
@@ -246,7 +246,7 @@ def test_partition_of_a_graph_is_never_evicted(client: Player) -> None:
 
 
 def test_captured_grid_that_does_not_fit_the_virtual_card_runs_on_the_card(client: Player) -> None:
-    """As one that is not captured does: a program that sized it by the card would fail otherwise."""
+    """Like a launch that is not captured. A program that sized it by the card would fail otherwise."""
     blocks = BLOCKS_PER_SM * (count_of(VIRTUAL_CARD) + SMS_PER_GROUP)
     client.on_stage([["room", "blocks", blocks]])
     capture_and_launch(client, [["kernel", "independent", 0], ["report_sms", "blocks", "independent", "cooperative"]])
@@ -255,7 +255,7 @@ def test_captured_grid_that_does_not_fit_the_virtual_card_runs_on_the_card(clien
 
 
 def test_captured_kernel_loses_programmatic_serialization(client: Player) -> None:
-    """It stays on the virtual card, and the graph's edges are plain ones."""
+    """It stays on the virtual card, and the graph has plain edges only."""
     client.on_stage([["room", "blocks", BLOCKS]])
     capture_and_launch(client, [["kernel", "independent", 0], ["report_sms", "blocks", "independent", "overlapping"]])
     assert client("stage.edges('g')") == 1
@@ -280,7 +280,7 @@ def test_captured_large_cluster_stays_on_the_callers_stream(client: Player) -> N
 
 
 def test_capture_into_the_programs_own_graph_takes_no_detour(client: Player) -> None:
-    """It may be the body of a conditional node, whose kernels must all be of one context."""
+    """It may be the body of a conditional node, whose kernels must all belong to one context."""
     client.on_stage([["room", "blocks", BLOCKS], ["room", "aside", BLOCKS], ["begin_capture_to_graph", "independent"]])
     client.on_stage([["report_sms", "blocks", "independent"], *FORK, ["report_sms", "aside", "side"], *JOIN])
     client.on_stage([["end_capture", "g", "independent"], ["graph", "independent", "g"], ["sync"]])

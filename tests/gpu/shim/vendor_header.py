@@ -1,4 +1,4 @@
-"""The vendor's ``cuda.h``, where one is installed, and our tables of its functions: what tests compare."""
+"""The vendor's ``cuda.h``, if installed, and our tables of its functions, for comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from gpusquad.gpu import build
 
 _INSTALLED = "nvidia/cu13/include"
-"""Within a folder of Python's path: what the package ``nvidia-cuda-runtime`` brings."""
+"""The headers of the package ``nvidia-cuda-runtime``, below a folder of Python's path."""
 _ROW = re.compile(
     r"^(HOOK2|HOOK|NEED)\((\w+),\s*(\d+),\s*(\w+),\s*(?:(cu\w+_pt[sd][sz]),\s*)?(\(.*?\))\)$", re.M | re.S
 )
@@ -22,7 +22,7 @@ _PASSES = re.compile(r'^PASSES\((\w+), "([^"]+)"\)$', re.M)
 
 
 def find_header() -> Path | None:
-    """The folder of ``cuda.h``: an installed package's, else the toolkit's."""
+    """Return the folder of ``cuda.h``: of an installed package, or of the toolkit."""
     toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
     yield_points = [*(Path(folder) / _INSTALLED for folder in sys.path), toolkit]
     return next((place for place in yield_points if (place / "cuda.h").exists()), None)
@@ -46,7 +46,7 @@ class Row:
 
 
 def our_rows() -> list[Row]:
-    """Of the driver's functions; NVML's are in no header of CUDA."""
+    """Return the rows of the driver's functions. No CUDA header has those of NVML."""
     text = "".join((build.SOURCES / name).read_text() for name in ("hooks/calls.def", "hooks/gate_calls.def"))
     rows = [
         Row(base, int(since), symbol, thread or None, " ".join(arguments.split()), kind != "NEED")
@@ -57,7 +57,7 @@ def our_rows() -> list[Row]:
 
 
 def passed_through() -> dict[str, str]:
-    """Functions that are not hooked, and why."""
+    """Functions that are not hooked, with the reasons."""
     return dict(_PASSES.findall((build.SOURCES / "hooks/passes_through.def").read_text()))
 
 
@@ -73,20 +73,20 @@ class Header:
 
     @cached_property
     def functions(self) -> dict[str, str]:
-        """All that the driver exports, with their parameters."""
+        """All functions that the driver exports, with their parameters."""
         command = ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", str(self.folder / "cuda.h")]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return dict(re.findall(r"CUresult\s+(cu\w+)\s*\(([^;{]*)\)\s*;", text))
 
     @cached_property
     def versions(self) -> set[tuple[str, int, str]]:
-        """Name, version and ending of every form that ``cuGetProcAddress`` may answer with."""
+        """Name, version and suffix of every variant that ``cuGetProcAddress`` may return."""
         text = (self.folder / "cudaTypedefs.h").read_text(errors="replace")
         found = re.findall(r"\*\s*PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)", text)
         return {(name, int(version), ending) for name, version, ending in found}
 
     def compile(self, lines: Iterable[str], *flags: str) -> str:
-        """What the compiler has to say against a program over the vendor's header; nothing if all is well."""
+        """Compile a program over the vendor's header and return the compiler's errors."""
         head = ["#define __CUDA_API_VERSION_INTERNAL", "#include <stdint.h>", "#include <cuda.h>"]
         program = "\n".join([*head, "#include <cudaTypedefs.h>", *lines, ""])
         command = ["gcc", "-fsyntax-only", "-I", str(self.folder), *flags, "-xc", "-"]
