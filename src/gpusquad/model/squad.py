@@ -1,14 +1,14 @@
-"""Squads: who runs together on one card, on which SM groups, with how much GPU time, and for how long.
+"""Squads: what runs together on one card, on which SM groups, with how much GPU time, and for how long.
 
-A squad lasts half a millisecond to ten. Whoever divides a card is given a snapshot of its tenants and answers with the
-next squad; the card's daemon writes it down where the tenants' processes see it.
+A squad lasts 0.5 to 10 ms. A divide policy gets a snapshot of the card's GPU clients and returns the next squad. The
+card daemon writes it to shared memory, where the clients' processes read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol, Self, TypeVar, cast
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
@@ -17,36 +17,36 @@ from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 Configuration = Literal["unrestricted", "strict", "semi-spatial", "temporal"]
 
 UNGATED_US = 2**64 - 1
-"""A credit that never runs out."""
+"""Unlimited credit."""
 MIN_SQUAD_US = 500
 MAX_SQUAD_US = 10_000
 MAX_GROUPS = 64
 """A mask is one 64-bit word."""
 MAX_LEVEL = 4
-"""Drivers have one priority more above the usual one: a program whose streams have an order of their own keeps it."""
+"""Drivers have one more priority above the default, so a program keeps the order of its own streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareableCard:
-    """What can be divided. SMs that no group holds are used by unrestricted work alone."""
+    """A card to divide. SMs outside all groups are used by unrestricted work only."""
 
     groups: int = 15
     sms_per_group: int = 8
     sms: int = 0
-    """All of them; 0: those in groups."""
+    """All SMs of the card; 0: those in groups."""
     memory_bytes: int = 0
     has_priorities: bool = False
-    """The driver lets blocks of important tenants pass those of others (client priorities of MPS are set), so that
-    side by side they wait for a block that runs, and not for all that is queued."""
+    """MPS client priorities are set: thread blocks of clients with priority are scheduled before those of others. Side
+    by side, such a client waits for a running block only, not for all queued work."""
     loan_us: int = 2000
-    """Whoever borrows has no more than this queued at a time, unless its member says otherwise: the shim's default."""
+    """GPU time that a borrower may have queued, unless its member sets another value. The shim's default."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= MAX_GROUPS:
             raise Invalid("groups", f"{self.groups} is not a number of SM groups", f"use 1 to {MAX_GROUPS}")
 
     def share_milli(self, groups: int) -> int:
-        """So many groups as a part of the card's SMs. No group at all: no restriction."""
+        """Fraction of the card's SMs in that number of groups. 0 groups mean no restriction."""
         if groups <= 0:
             return WHOLE_MILLI
         return round(WHOLE_MILLI * groups * self.sms_per_group / (self.sms or self.groups * self.sms_per_group))
@@ -54,73 +54,72 @@ class ShareableCard:
 
 @dataclass(frozen=True, slots=True)
 class RequestStats:
-    """A tenant that does the same thing again and again: answers requests, or iterates."""
+    """Rate and latency of a client that repeats the same work: requests or iterations."""
 
     per_s: float = 0.0
-    """Of late."""
+    """Requests per second over the last window."""
     solo_per_s: float = 0.0
-    """What it would do alone on the whole card; 0: not known."""
+    """Requests per second alone on the whole card; 0: unknown."""
     work_us: float = 0.0
-    """GPU time of one, alone on the whole card."""
+    """GPU time of one request, alone on the whole card."""
     latency_us: float = 0.0
-    """The 99th percentile of late; 0: not known."""
+    """99th percentile over the last window; 0: unknown."""
     count: int = 0
-    """Of those whose latency is known."""
+    """Number of requests with a known latency."""
     active_per_s: float = 0.0
-    """Of late, in the time in which it had something to do; 0: not known."""
+    """Requests per second over the time in which the client had work; 0: unknown."""
 
     @property
     def busy_ratio(self) -> float:
-        """The part of the time in which they need the card; 0: not known."""
+        """Fraction of the time in which requests need the card; 0: unknown."""
         return self.per_s * self.work_us / US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class GpuClient:
-    """One tenant of a card at this moment."""
+    """Snapshot of one GPU client."""
 
     slot: int
     id: str
     weight: float = 1.0
     priority: int = 0
-    """The level of its class: 0 is normal, higher goes first."""
+    """Level of its priority class: 0 is normal, higher goes first."""
     slo: Slo | None = None
     curve: tuple[tuple[int, float], ...] = ((WHOLE_MILLI, 1.0),)
-    """Thousandths of the SMs, and the speed alone with them over that with all; the fewest first."""
+    """Thousandths of the SMs and the speed alone with them, relative to all SMs. Ascending."""
     remaining_us: int | None = None
-    """Work still to do, as time alone on the whole card. None: not known, or without end."""
+    """Work left, as time alone on the whole card. None: unknown or endless."""
     deadline_in_us: int | None = None
     attained_us: int = 0
     """Service so far, as time of the whole card: a millisecond on half of it counts half."""
     attainment: float = 1.0
-    """How far its goals were met over the last window: 1 is fully."""
+    """Fraction of its SLO met over the last window."""
     demand_us: int = 0
-    """GPU time that its next kernels will ask for soon, were it not held."""
+    """GPU time that its next kernels will request soon if it is not held."""
     kernel_us: float = 0.0
-    """How long a kernel of it takes; 0: not known."""
+    """Mean duration of its kernels; 0: unknown."""
     is_idle: bool = False
     idle_us: int = 0
-    """For so long nothing of it was on the card, or about to be; 0: it is not idle, or nobody counts."""
+    """Time since it last had work on the card or waiting; 0: it is not idle, or unknown."""
     busy_ratio: float = 0.0
-    """The part of the time in which something of it was on the card, of late: pauses of its program within a request
-    included, which its GPU time is not."""
+    """Fraction of the last window in which it had work on the card. Unlike its GPU time, this includes the pauses of
+    its program within a request."""
     quota_bytes: int = 0
     used_bytes: int = 0
     requests: RequestStats | None = None
     guaranteed_milli: int = 0
-    """The part of the card's SMs that it was promised, over time and while it wants it; 0: none."""
+    """Guaranteed fraction of the card's SMs, over time and while it has work; 0: none."""
     virtual_card_mask: int = 0
-    """A mask of the SM groups that it never leaves: those of its virtual card. 0: it is on the whole card."""
+    """SM groups of its virtual card, which it never leaves. 0: it is on the whole card."""
     is_time_sliced: bool = False
-    """Its context takes turns with all others on the card: nothing of it runs beside anything of theirs."""
+    """Its context is time-sliced: its work never runs beside that of others."""
     app: str = ""
-    """What it runs, by the name that others may know it by."""
     rate_beside: Mapping[str, float] = field(default_factory=dict)
-    """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
+    """Its rate beside each app, with all SMs for both. Unknown apps are absent."""
     neighbour_rates: Mapping[str, float] = field(default_factory=dict)
-    """And that of each app beside it."""
+    """Rate of each app beside it."""
     uses_collectives: bool = False
-    """It takes part in collectives with tasks on other cards, so neither credits nor yielding hold it; groups do."""
+    """It uses collectives with tasks on other cards, so neither credit nor yielding holds it. SM groups do."""
 
     def __post_init__(self) -> None:
         if self.weight < 0:
@@ -137,89 +136,101 @@ class GpuClient:
 
 @dataclass(frozen=True, slots=True)
 class SquadMember:
-    """What one tenant may do in a squad. Every tenant is a member: one that may do nothing has no credit."""
+    """What one client may do in a squad. Every client is a member; credit 0 stops it."""
 
     slot: int
     groups: int = 0
-    """A mask of SM groups; 0: unrestricted."""
+    """Mask of SM groups; 0: unrestricted."""
     credit_us: int = UNGATED_US
-    """GPU time that it may have on the card in this squad, what is queued already included."""
+    """GPU time that it may have on the card in this squad, including work already queued."""
     restricted_us: int = 0
-    """Semi-spatial: the mask holds for so much of the credit; 0: for all of the squad."""
+    """Semi-spatial: the mask applies to this much of the credit; 0: to the whole squad."""
     neighbours: int = 0
-    """A mask of slots: while all of these are idle it is held back by nothing, if it borrows. Whoever has no credit to
-    watch, no mask and no mates is taken to be alone: what it does is not followed."""
+    """Mask of slots. While all of these are idle, nothing holds it, if it borrows. The shim treats a client with
+    unlimited credit, no mask and no neighbours as alone and does not track its work."""
     borrows: bool = False
     loan_us: int = 0
-    """While it borrows it has no more than this queued at a time; 0: as the card's facts say."""
+    """GPU time that it may have queued while it borrows; 0: ``ShareableCard.loan_us``."""
     linger_us: int = 0
-    """Mates count as busy until so long after they were, so that a pause between two requests is not lent out."""
+    """Neighbours count as busy for this long after they were, so that a pause between two requests is not lent."""
     yield_to: int = 0
-    """A mask of slots that go first: while one of them has something on the card, what this one has queued stands still
-    between two kernels. Its program is not held, and goes on the moment they pause."""
+    """Mask of slots that go first. While one of them has work on the card, the queued work of this client waits between
+    two kernels. Its program is not held and its work continues as soon as they pause."""
     level: int = 0
-    """Without groups: its blocks have SMs before those of lower levels, as soon as some are free. Under MPS only."""
+    """Without groups: its thread blocks get free SMs before those of lower levels. Under MPS only."""
+
+
+@dataclass(frozen=True)
+class PolicyMemory:
+    """Base class of what a divide policy remembers from squad to squad.
+
+    Each policy declares its own subclass, a frozen dataclass with a default for every field.
+    """
+
+    survives_policy_change: ClassVar[bool] = True
+    """False: it is dropped when the card gets another policy."""
+
+    def only(self, clients: Collection[str]) -> Self:
+        """The same without clients that left. ``clients``: ids of those on the card."""
+        return self
+
+
+Memory = TypeVar("Memory", bound=PolicyMemory)
 
 
 @dataclass(frozen=True)
 class DivideState:
-    """What a policy remembers from squad to squad. Each policy uses what it needs and passes the rest on."""
+    """Memories of policies by type. The daemon carries them from squad to squad and does not read them.
 
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Learned weights of tenants with goals."""
-    lags_us: Mapping[str, float] = field(default_factory=dict)
-    """Service that a tenant is behind its due (below 0: ahead)."""
-    seen_us: Mapping[str, int] = field(default_factory=dict)
-    """Service of each when the last squad was made."""
-    dues: Mapping[str, float] = field(default_factory=dict)
-    """The part of all service that was due to each in the last squad."""
-    waited: Mapping[str, int] = field(default_factory=dict)
-    """Squads in a row in which a tenant wanted the card and had no part in the squad."""
-    groups: Mapping[str, int] = field(default_factory=dict)
-    """Masks of the last squad that had any."""
-    levels: Mapping[str, int] = field(default_factory=dict)
-    """Of those who last ran side by side."""
-    beside: Mapping[str, int] = field(default_factory=dict)
-    """Tenants with a latency target that others run beside instead of yielding: above 0. Below 0: that was tried, did
-    not do, and is not tried again for so many squads."""
-    configuration: str = ""
-    found_for: tuple[str, ...] = ()
-    """Those who were awake when a policy that searches last did so, with their slots; and how many squads ago."""
-    found_ago: int = 0
-    found: str = ""
-    """The configuration that it found."""
-    first: int = 0
-    """Slots that went first in it."""
-    chosen: str = ""
-    """What a policy that chooses among others has chosen."""
-    wanted: str = ""
-    """What it would choose now, and for how many squads in a row."""
-    wanted_for: int = 0
+    A policy reads and writes its own types and passes the others on.
+    """
+
+    memories: Mapping[type[PolicyMemory], PolicyMemory] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *memories: PolicyMemory) -> DivideState:
+        return cls().put(*memories)
+
+    def get(self, kind: type[Memory]) -> Memory:
+        """The memory of this type; a new one if there is none."""
+        found = self.memories.get(kind)
+        return kind() if found is None else cast("Memory", found)
+
+    def put(self, *memories: PolicyMemory) -> DivideState:
+        return DivideState({**self.memories, **{type(one): one for one in memories}})
+
+    def only(self, clients: Collection[str]) -> DivideState:
+        """The same without clients that left."""
+        return DivideState({kind: one.only(clients) for kind, one in self.memories.items()})
+
+    def for_new_policy(self) -> DivideState:
+        """What is kept when the card gets another policy."""
+        return DivideState({kind: one for kind, one in self.memories.items() if one.survives_policy_change})
 
 
 @dataclass(frozen=True)
 class Squad:
-    """Who runs together, and for how long."""
+    """What runs together until the next decision."""
 
     members: tuple[SquadMember, ...]
     configuration: Configuration
     length_us: int
     why: str
     state: DivideState = field(default_factory=DivideState)
-    """To be handed in for the next one."""
+    """State for the next squad."""
 
     def of(self, slot: int) -> SquadMember | None:
         return next((member for member in self.members if member.slot == slot), None)
 
 
 class EffectiveRate(Protocol):
-    """How fast a tenant runs with this share of the SMs among others with theirs; 1: alone on the whole card."""
+    """Rate of a client with this share of the SMs beside others with theirs; 1: alone on the whole card."""
 
     def __call__(self, client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float: ...
 
 
 class DividePolicy(Protocol):
-    """A policy: a pure function of what it is given."""
+    """A divide policy. ``next_squad`` is a pure function of its arguments."""
 
     def next_squad(
         self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
@@ -227,7 +238,7 @@ class DividePolicy(Protocol):
 
 
 def solo_speed(client: GpuClient, share_milli: float) -> float:
-    """On the tenant's curve: straight between points, and through nothing at no SMs."""
+    """Speed on the client's curve: linear between points, 0 without SMs."""
     below_at, below = 0.0, 0.0
     for at, speed in client.curve:
         if share_milli <= at:
@@ -237,5 +248,5 @@ def solo_speed(client: GpuClient, share_milli: float) -> float:
 
 
 def sm_need(client: GpuClient) -> float:
-    """What half the SMs cost it: 0 nothing, 1 half its speed."""
+    """How much the client loses with half the SMs: 0 nothing, 1 half of its speed."""
     return min(max(2.0 * (1.0 - solo_speed(client, WHOLE_MILLI / 2)), 0.0), 1.0)

@@ -111,7 +111,7 @@ def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(pl
     attach(service.quota, "a")
     pid = ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"]
     lock = service.quota._known(CARD.id).lock
-    tending = threading.Thread(target=service.quota.tend)
+    tending = threading.Thread(target=service.quota.maintain)
 
     def is_tended() -> bool:
         if lock.acquire(blocking=False):

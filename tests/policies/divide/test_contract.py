@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from gpusquad import registry
 from gpusquad.gpu.daemon.starvation import StarvationGuard
 from gpusquad.model.squad import MAX_SQUAD_US, MIN_SQUAD_US, UNGATED_US, DivideState, ShareableCard
+from gpusquad.policies.divide._lags import ServiceLags
+from gpusquad.policies.divide._squad_builder import SquadHistory
+from gpusquad.policies.divide._weights import LearnedWeights
 from tests.policies.divide.snapshots import CARD, client, crowds, rivals, running, service, squads_in_a_row, with_rho
 
 DIVIDES = registry.names("divide")
@@ -166,7 +169,12 @@ def test_who_leaves_is_forgotten(name):
     policy = registry.create("divide", name)
     first = policy.next_squad([client(0), client(1), client(2)], CARD, rivals, DivideState())
     state = policy.next_squad([client(0), client(1)], CARD, rivals, first.state).state
-    for kept in (state.weights, state.lags_us, state.waited, state.groups, state.seen_us):
+    history = state.get(SquadHistory)
+    kept_by_client = (
+        state.get(LearnedWeights).weights, state.get(ServiceLags).lags_us,
+        history.waited, history.groups, history.seen_us,
+    )  # fmt: skip
+    for kept in kept_by_client:
         assert "t2" not in kept
 
 

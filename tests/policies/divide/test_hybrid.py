@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import DivideState, RequestStats, ShareableCard
-from gpusquad.policies.divide._search import best_counts, climbed_counts, total
-from gpusquad.policies.divide._weights import LEAST, MOST, updated
+from gpusquad.policies.divide._search import best_counts, hill_climbed_counts, total
+from gpusquad.policies.divide._weights import MAX_WEIGHT, MIN_WEIGHT, updated
 from gpusquad.policies.divide.hybrid import Hybrid
 from tests.policies.divide.snapshots import (
     CARD,
@@ -41,14 +41,14 @@ def test_the_exact_split_is_that_of_trying_all(clients, rho):
     weights = updated(clients, {}, 0.05, 0.0)
     shares = [SMALL.share_milli(count) for count in range(SMALL.groups + 1)]
 
-    def worth(one, share, others):
-        return policy.worth(one, effective(one, share, others), weights[one.id])
+    def utility(one, share, others):
+        return policy.utility(one, effective(one, share, others), weights[one.id])
 
-    best = max(total(clients, split, shares, worth) for split in all_splits(len(clients), SMALL.groups))
-    found, counts = best_counts(clients, SMALL.groups, shares, worth)
+    best = max(total(clients, split, shares, utility) for split in all_splits(len(clients), SMALL.groups))
+    found, counts = best_counts(clients, SMALL.groups, shares, utility)
     assert found == pytest.approx(best, abs=1e-9)
-    assert total(clients, counts, shares, worth) == pytest.approx(best, abs=1e-9)
-    climbed, counts = climbed_counts(clients, SMALL.groups, shares, worth)
+    assert total(clients, counts, shares, utility) == pytest.approx(best, abs=1e-9)
+    climbed, counts = hill_climbed_counts(clients, SMALL.groups, shares, utility)
     assert climbed <= best + 1e-9
     assert sum(counts) == SMALL.groups
 
@@ -101,7 +101,7 @@ def test_a_split_nearly_as_good_stays():
 
 
 def test_a_goal_about_to_be_missed_counts():
-    """Q is that of the shares tried: without enough SMs the service would be worth nothing, so it gets them."""
+    """Q is that of the shares tried: without enough SMs the service would be utility nothing, so it gets them."""
     free = [client(0, curve=FLAT), client(1, curve=LINEAR)]
     due = replace(free[0], slo=Slo(throughput_per_s=70.0), requests=RequestStats(solo_per_s=100.0))
     plain = Hybrid().next_squad(free, CARD, with_rho(0.4), DivideState())
@@ -112,7 +112,7 @@ def test_a_goal_about_to_be_missed_counts():
 
 @given(
     clients=crowds(least=1, most=6),
-    before=st.dictionaries(st.sampled_from([f"t{n}" for n in range(32)]), st.floats(LEAST, MOST)),
+    before=st.dictionaries(st.sampled_from([f"t{n}" for n in range(32)]), st.floats(MIN_WEIGHT, MAX_WEIGHT)),
     alpha=st.floats(0.0, 1.0),
     ease=st.floats(0.0, 1.0),
 )
@@ -120,7 +120,7 @@ def test_weights_stay_bounded(clients, before, alpha, ease):
     for _ in range(20):
         before = updated(clients, before, alpha, ease)
         assert set(before) == {one.id for one in clients}
-        assert all(LEAST <= weight <= MOST for weight in before.values())
+        assert all(MIN_WEIGHT <= weight <= MAX_WEIGHT for weight in before.values())
 
 
 def test_weights_rise_while_a_goal_is_missed_and_come_back_after():

@@ -12,6 +12,7 @@ from gpusquad.gpu.daemon.table_rates import TableRates
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import MAX_LEVEL, DivideState, GpuClient, RequestStats, ShareableCard
 from gpusquad.policies.divide._levels import levels
+from gpusquad.policies.divide._squad_builder import SquadHistory
 
 SHORT = GpuClient(0, "short", kernel_us=33.0, demand_us=10_000, app="short", rate_beside={"long": 0.30})
 LONG = GpuClient(1, "long", kernel_us=88.0, demand_us=10_000, app="long", rate_beside={"short": 0.81})
@@ -40,11 +41,11 @@ def left(**left_us: int | None) -> list[GpuClient]:
 def test_of_kernels_about_as_long_those_nearer_their_end_go_first_where_ends_are_minded() -> None:
     two = left(first=4_000_000, second=8_000_000)
     assert levels(two, {}) == {"first": 0, "second": 0}
-    assert levels(two, {}, minds_ends=True) == {"first": MAX_LEVEL, "second": 0}
-    assert levels(left(first=5_000_000, second=8_000_000), {}, minds_ends=True) == {"first": 0, "second": 0}
-    assert levels(left(first=0, second=8_000_000), {}, minds_ends=True) == {"first": MAX_LEVEL, "second": 0}
+    assert levels(two, {}, by_remaining=True) == {"first": MAX_LEVEL, "second": 0}
+    assert levels(left(first=5_000_000, second=8_000_000), {}, by_remaining=True) == {"first": 0, "second": 0}
+    assert levels(left(first=0, second=8_000_000), {}, by_remaining=True) == {"first": MAX_LEVEL, "second": 0}
     short_kernels = [two[0], replace(two[1], kernel_us=20)]
-    assert levels(short_kernels, {}, minds_ends=True) == {"first": 0, "second": MAX_LEVEL}, "that gains more"
+    assert levels(short_kernels, {}, by_remaining=True) == {"first": 0, "second": MAX_LEVEL}, "that gains more"
 
 
 def test_nobody_is_raised_for_an_end_that_is_not_known_or_above_a_goal() -> None:
@@ -52,7 +53,7 @@ def test_nobody_is_raised_for_an_end_that_is_not_known_or_above_a_goal() -> None
     unknown = replace(second, remaining_us=None)
     with_goal = replace(second, slo=Slo(throughput_per_s=10.0))
     for other in (unknown, with_goal):
-        assert levels([first, other], {}, minds_ends=True) == {"first": 0, "second": 0}
+        assert levels([first, other], {}, by_remaining=True) == {"first": 0, "second": 0}
 
 
 def test_hybrid_and_jct_mind_ends_and_equal_does_not() -> None:
@@ -100,7 +101,7 @@ def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> N
     assert squad.configuration == "unrestricted"
     assert [member.level for member in squad.members] == [MAX_LEVEL, 0]
     assert "blocks of short go first" in squad.why
-    assert squad.state.levels == {"short": MAX_LEVEL, "long": 0}
+    assert squad.state.get(SquadHistory).levels == {"short": MAX_LEVEL, "long": 0}
 
 
 def test_a_service_that_sleeps_wakes_above_those_that_are_raised() -> None:
@@ -116,7 +117,7 @@ def test_who_naps_keeps_its_level_and_so_does_who_is_awake_alone() -> None:
     napping = replace(SHORT, is_idle=True, demand_us=0)
     squad = hybrid.next_squad([napping, LONG], CARD, TableRates(), state)
     assert [member.level for member in squad.members] == [MAX_LEVEL, 0]
-    assert squad.state.levels == state.levels
+    assert squad.state.get(SquadHistory).levels == state.get(SquadHistory).levels
 
 
 def test_nobody_is_raised_for_short_kernels_above_one_that_is_due_more() -> None:

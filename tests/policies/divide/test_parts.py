@@ -108,15 +108,15 @@ def test_targets_with_figures_are_foretold():
 
 def test_who_goes_together():
     matrix = compatibility([client(0), client(1, curve=FLAT), client(2)], rivals)
-    assert not matrix.goes(client(0), client(2)), "both want all SMs and turns are as good"
-    assert matrix.goes(client(0), client(1))
-    assert not matrix.all_go([client(0), client(1), client(2)])
+    assert not matrix.fits(client(0), client(2)), "both want all SMs and turns are as good"
+    assert matrix.fits(client(0), client(1))
+    assert not matrix.all_fit([client(0), client(1), client(2)])
     assert matrix.pairs["t0", "t1"].own == matrix.pairs["t1", "t0"].other
 
 
 def test_a_long_kernel_does_not_go_with_a_short_target():
     long, urgent = client(0, kernel_us=3000.0), service(1, latency_us=10_000)
     found = pairing(urgent, long, with_rho(0.0))
-    assert not found.goes
+    assert not found.fits
     assert "kernels of t0" in found.why
-    assert pairing(urgent, client(0, kernel_us=300.0), with_rho(0.0)).goes
+    assert pairing(urgent, client(0, kernel_us=300.0), with_rho(0.0)).fits

@@ -13,7 +13,8 @@ from gpusquad.gpu.daemon.table_rates import TableRates
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import UNGATED_US, DivideState, RequestStats
-from gpusquad.policies.divide.auto import Auto, fitting
+from gpusquad.policies.divide._lags import ServiceLags
+from gpusquad.policies.divide.auto import Auto, AutoChoice, fitting
 from gpusquad.policies.divide.equal import Equal
 from gpusquad.policies.divide.jct import Jct
 from gpusquad.policies.divide.priority import Priority
@@ -63,7 +64,7 @@ def test_who_slept_saved_nothing():
     first = Equal().next_squad([client(0, is_idle=True), client(1)], CARD, strangers_to_each_other, DivideState())
     woken = [client(0), client(1, attained_us=50_000)]
     second = Equal().next_squad(woken, CARD, strangers_to_each_other, first.state)
-    assert second.state.lags_us["t0"] == 0
+    assert second.state.get(ServiceLags).lags_us["t0"] == 0
 
 
 def test_turns_are_taken_where_sharing_gains_nothing():
@@ -336,5 +337,5 @@ def test_auto_changes_its_mind_slowly():
     for clients in (plain, mixed, mixed, plain, mixed, mixed, mixed, mixed):
         squad = policy.next_squad(clients, CARD, rivals, state)
         state = squad.state
-        chosen.append(state.chosen)
+        chosen.append(state.get(AutoChoice).chosen)
     assert chosen == ["equal"] * 6 + ["slo"] * 2

@@ -85,7 +85,7 @@ class SquadLoop:
         """From the next squad on. What was learned of tenants is kept: weights and lags mean the same to all."""
         self._policy = _made(policy)
         self.policy = policy
-        self._state = replace(self._state, chosen="", wanted="", wanted_for=0)
+        self._state = self._state.for_new_policy()
         self._changed = True
 
     def adopt(self, slot: int, facts: GpuClientSpec, told_us: int, now_us: int) -> None:

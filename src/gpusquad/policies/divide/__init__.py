@@ -1,1 +1,1 @@
-"""How one card is divided, from squad to squad. A divide is ``next_squad(clients, card, effective, state)``."""
+"""Divide policies: ``next_squad(clients, card, effective, state)`` chooses the next squad of one shared card."""

@@ -1,4 +1,4 @@
-"""Ranges that parameters of several divide policies have in common."""
+"""Ranges that parameters of several divide policies share."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from gpusquad.policies._bounds import Range
 
 PART: Range = (0, 1)
 COUNT: Range = (1, 1_000_000)
-"""Of squads or requests: more is for ever."""
+"""Number of squads or requests. The maximum stands for "never"."""
 SQUAD_US: Range = (MIN_SQUAD_US, MAX_SQUAD_US)

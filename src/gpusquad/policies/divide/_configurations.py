@@ -1,7 +1,7 @@
-"""A squad in which each gets its part: by SM groups, side by side, or by turns, whichever does most work.
+"""Squads in which each client gets its fraction of the card: in SM groups, side by side or time-sliced.
 
-The three are compared by what each tenant's speed would be, by the sum of ``part * log(speed)``: twice the speed of one
-makes good half the speed of another with the same part, so neither is given up for the other.
+The three configurations are compared by the predicted rates: the score is the sum of ``fraction * log(rate)``. Doubling
+the rate of one client compensates halving that of another with the same fraction, so no client is sacrificed.
 """
 
 from __future__ import annotations
@@ -15,168 +15,176 @@ from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._compatibility import blocks_slo
 from gpusquad.policies.divide._groups import apportioned, masks
-from gpusquad.policies.divide._lags import lags_us, leaning
+from gpusquad.policies.divide._lags import ServiceLags, corrected, lags_us
+from gpusquad.policies.divide._squad_builder import SquadHistory
 
-_STAY = 0.03
-"""Another configuration must be better by so much: a change moves everybody."""
-PATIENCE = 50
-"""By turns nobody waits for more squads than this, however small its part."""
-_SLOWEST = 1e-4
+_SWITCH_GAIN = 0.03
+"""Score by which another configuration must be better, because a change moves every client."""
+MAX_WAIT_SQUADS = 50
+"""Time-sliced, no client waits for more squads than this, however small its fraction."""
+_MIN_RATE = 1e-4
 _EARLY = 0.5
-"""Who has work for less than this part of a squad lets the others out of their groups when it is done."""
+"""A client with work for less than this fraction of a squad releases the others from their groups when it is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredConfiguration:
-    """One configuration, and how good it would be."""
+    """A candidate configuration and its score."""
 
     configuration: Configuration
     score: float
     counts: tuple[int, ...] = ()
+    """SM groups of each client."""
     first: int = 0
-    """Slots that all others yield to; 0: by turns, or nobody."""
+    """Mask of slots that all others yield to; 0: time-sliced, or none."""
 
 
-def by_parts(
+def squad_by_fraction(
     clients: Sequence[GpuClient],
-    parts: Mapping[str, float],
+    fractions: Mapping[str, float],
     card: ShareableCard,
     effective: EffectiveRate,
     state: DivideState,
     default_us: int,
     why: str,
 ) -> Squad:
-    """``parts``: what is due to each; only those who are awake count."""
-    awake = [client for client in clients if not client.is_idle] or list(clients)
+    """``fractions``: what is due to each client. Idle clients do not count."""
+    active = [client for client in clients if not client.is_idle] or list(clients)
     length_us = _squad_builder.length_us(clients, default_us)
-    dues = _normal({client.id: parts[client.id] for client in awake})
+    dues = _normalised({client.id: fractions[client.id] for client in active})
     lags = lags_us(clients, state, length_us)
-    leant = _normal(leaning(dues, lags, length_us))
-    way = best_way(awake, leant, card, effective, state)
-    given = given_parts(awake, leant, way, card, state, length_us, lags)
-    semi = any(part.restricted_us for part in given)
-    after = _squad_builder.fresh(clients, state, lags_us=lags, dues=dues)
-    names = "semi-spatial" if semi else way.configuration
-    return _squad_builder.squad(given, clients, card, names, length_us, f"{why}; {_words(way, awake)}", after)
+    wanted = _normalised(corrected(dues, lags, length_us))
+    best = best_configuration(active, wanted, card, effective, state)
+    allocations = allocations_for(active, wanted, best, card, state, length_us, lags)
+    semi = any(one.restricted_us for one in allocations)
+    after = _squad_builder.state_after(clients, state, ServiceLags(lags, dues))
+    configuration = "semi-spatial" if semi else best.configuration
+    words = f"{why}; {_words(best, active)}"
+    return _squad_builder.squad(allocations, clients, card, configuration, length_us, words, after)
 
 
-def best_way(
-    awake: Sequence[GpuClient],
-    parts: Mapping[str, float],
+def best_configuration(
+    active: Sequence[GpuClient],
+    fractions: Mapping[str, float],
     card: ShareableCard,
     effective: EffectiveRate,
     state: DivideState,
 ) -> ScoredConfiguration:
-    """Whoever runs by turns keeps others waiting, so turns must be better, not as good."""
-    if len(awake) == 1:
+    """Time-slicing makes clients wait, so it must be better, not as good."""
+    if len(active) == 1:
         return ScoredConfiguration("unrestricted", 0.0)
-    ways = [_side_by_side(awake, parts, effective), _in_groups(awake, parts, card, effective), _by_turns(awake, parts)]
-    ways = [way for way in ways if way is not None]
-    last = "strict" if state.configuration == "semi-spatial" else state.configuration
-    return max(ways, key=lambda way: way.score + (_STAY if way.configuration == last else 0.0))
+    candidates = [
+        _side_by_side(active, fractions, effective),
+        _in_groups(active, fractions, card, effective),
+        _time_sliced(active, fractions),
+    ]
+    candidates = [one for one in candidates if one is not None]
+    before = state.get(SquadHistory).configuration
+    last = "strict" if before == "semi-spatial" else before
+    return max(candidates, key=lambda one: one.score + (_SWITCH_GAIN if one.configuration == last else 0.0))
 
 
-def given_parts(
-    awake: Sequence[GpuClient],
-    parts: Mapping[str, float],
-    way: ScoredConfiguration,
+def allocations_for(
+    active: Sequence[GpuClient],
+    fractions: Mapping[str, float],
+    chosen: ScoredConfiguration,
     card: ShareableCard,
     state: DivideState,
     length_us: int,
     lags: Mapping[str, float],
 ) -> list[_squad_builder.ClientAllocation]:
-    """The way as masks, and as who goes first."""
-    if way.configuration == "strict":
-        chosen = masks(awake, way.counts, card, state.groups)
-        until_us = _let_out_us(awake, length_us)
+    """The configuration as group masks, credits and yield lists."""
+    if chosen.configuration == "strict":
+        mask_of = masks(active, chosen.counts, card, state.get(SquadHistory).groups)
+        until_us = _release_us(active, length_us)
         ahead_us = _squad_builder.ahead_us(length_us)
         return [
             _squad_builder.ClientAllocation(
-                client, chosen[client.id], until_us if client.demand_us > until_us else 0, credit_us=ahead_us
+                client, mask_of[client.id], until_us if client.demand_us > until_us else 0, credit_us=ahead_us
             )
-            for client in awake
+            for client in active
         ]
-    queued_us = _squad_builder.queued_us(len(awake), length_us)
-    if way.first:
+    queued_us = _squad_builder.queued_us(len(active), length_us)
+    if chosen.first:
         return [
             _squad_builder.ClientAllocation(client)
-            if way.first >> client.slot & 1
-            else _squad_builder.ClientAllocation(client, yield_to=way.first, credit_us=queued_us)
-            for client in awake
+            if chosen.first >> client.slot & 1
+            else _squad_builder.ClientAllocation(client, yield_to=chosen.first, credit_us=queued_us)
+            for client in active
         ]
-    if way.configuration == "unrestricted":
-        first = 1 << late.slot if (late := _far_behind(awake, lags, length_us)) is not None else 0
+    if chosen.configuration == "unrestricted":
+        first = 1 << late.slot if (late := _far_behind(active, lags, length_us)) is not None else 0
         return [
             _squad_builder.ClientAllocation(client, yield_to=first, credit_us=queued_us, due=client.weight)
-            for client in awake
+            for client in active
         ]
-    there = [client for client in awake if not client.is_idle] or awake
-    now = max(there, key=lambda client: (_turn(client, parts, state), -client.slot))
+    there = [client for client in active if not client.is_idle] or active
+    now = max(there, key=lambda client: (_turn(client, fractions, state), -client.slot))
     return [_squad_builder.ClientAllocation(now, credit_us=queued_us)]
 
 
-def _far_behind(awake: Sequence[GpuClient], lags: Mapping[str, float], length_us: int) -> GpuClient | None:
-    """Side by side each takes what it can get. Who is owed more than a squad goes first until it is made good."""
-    late = max(awake, key=lambda client: lags.get(client.id, 0.0))
-    return late if len(awake) > 1 and lags.get(late.id, 0.0) > length_us else None
+def _far_behind(active: Sequence[GpuClient], lags: Mapping[str, float], length_us: int) -> GpuClient | None:
+    """The client that is owed more than one squad. Side by side it goes first until that is compensated."""
+    late = max(active, key=lambda client: lags.get(client.id, 0.0))
+    return late if len(active) > 1 and lags.get(late.id, 0.0) > length_us else None
 
 
-def _turn(client: GpuClient, parts: Mapping[str, float], state: DivideState) -> tuple[bool, float]:
-    """Whose turn it is: who has waited too long, then who has waited for most of its part, this squad counted."""
-    waited = state.waited.get(client.id, 0)
-    return waited >= PATIENCE, (waited + 1) * parts[client.id]
+def _turn(client: GpuClient, fractions: Mapping[str, float], state: DivideState) -> tuple[bool, float]:
+    """Sort key for the next slice: clients that waited too long, then squads waited (with this one) by fraction."""
+    waited = state.get(SquadHistory).waited.get(client.id, 0)
+    return waited >= MAX_WAIT_SQUADS, (waited + 1) * fractions[client.id]
 
 
-def _let_out_us(awake: Sequence[GpuClient], length_us: int) -> int:
-    """When somebody will be done early, others are held to their groups until then. 0: nobody will."""
-    early = [client.demand_us for client in awake if 0 < client.demand_us < _EARLY * length_us]
-    return max(early) if early and len(early) < len(awake) else 0
+def _release_us(active: Sequence[GpuClient], length_us: int) -> int:
+    """Time for which clients are held to their groups if another finishes early. 0: none will."""
+    early = [client.demand_us for client in active if 0 < client.demand_us < _EARLY * length_us]
+    return max(early) if early and len(early) < len(active) else 0
 
 
 def _side_by_side(
-    awake: Sequence[GpuClient], parts: Mapping[str, float], effective: EffectiveRate
+    active: Sequence[GpuClient], fractions: Mapping[str, float], effective: EffectiveRate
 ) -> ScoredConfiguration | None:
-    """All with all SMs. Not where a kernel of one would keep another with a latency target waiting."""
-    if any(blocks_slo(blocks, waits) for waits in awake for blocks in awake if blocks is not waits):
+    """All clients with all SMs. None: a kernel of one could block the latency SLO of another."""
+    if any(blocks_slo(blocks, waits) for waits in active for blocks in active if blocks is not waits):
         return None
-    most = max(parts.values())
+    most = max(fractions.values())
     score = 0.0
-    for client in awake:
-        others = tuple((other, WHOLE_MILLI) for other in awake if other is not client)
-        speed = effective(client, WHOLE_MILLI, others) * parts[client.id] / most
-        score += parts[client.id] * log(max(speed, _SLOWEST))
+    for client in active:
+        others = tuple((other, WHOLE_MILLI) for other in active if other is not client)
+        rate = effective(client, WHOLE_MILLI, others) * fractions[client.id] / most
+        score += fractions[client.id] * log(max(rate, _MIN_RATE))
     return ScoredConfiguration("unrestricted", score)
 
 
 def _in_groups(
-    awake: Sequence[GpuClient], parts: Mapping[str, float], card: ShareableCard, effective: EffectiveRate
+    active: Sequence[GpuClient], fractions: Mapping[str, float], card: ShareableCard, effective: EffectiveRate
 ) -> ScoredConfiguration | None:
-    if len(awake) > card.groups:
+    if len(active) > card.groups:
         return None
-    counts = tuple(apportioned([parts[client.id] for client in awake], card.groups))
-    shares = [(client, card.share_milli(count)) for client, count in zip(awake, counts, strict=True)]
+    counts = tuple(apportioned([fractions[client.id] for client in active], card.groups))
+    shares = [(client, card.share_milli(count)) for client, count in zip(active, counts, strict=True)]
     score = 0.0
     for client, share_milli in shares:
         others = tuple(pair for pair in shares if pair[0] is not client)
-        score += parts[client.id] * log(max(effective(client, share_milli, others), _SLOWEST))
+        score += fractions[client.id] * log(max(effective(client, share_milli, others), _MIN_RATE))
     return ScoredConfiguration("strict", score, counts)
 
 
-def _by_turns(awake: Sequence[GpuClient], parts: Mapping[str, float]) -> ScoredConfiguration:
+def _time_sliced(active: Sequence[GpuClient], fractions: Mapping[str, float]) -> ScoredConfiguration:
     return ScoredConfiguration(
-        "temporal", sum(parts[client.id] * log(max(parts[client.id], _SLOWEST)) for client in awake) - 1e-9
+        "temporal", sum(fractions[client.id] * log(max(fractions[client.id], _MIN_RATE)) for client in active) - 1e-9
     )
 
 
-def _normal(parts: Mapping[str, float]) -> dict[str, float]:
-    total = sum(parts.values())
-    return {name: part / total if total > 0 else 1.0 / len(parts) for name, part in parts.items()}
+def _normalised(fractions: Mapping[str, float]) -> dict[str, float]:
+    total = sum(fractions.values())
+    return {name: one / total if total > 0 else 1.0 / len(fractions) for name, one in fractions.items()}
 
 
-def _words(way: ScoredConfiguration, awake: Sequence[GpuClient]) -> str:
-    if way.configuration == "strict":
-        split = ", ".join(f"{client.id} {count}" for client, count in zip(awake, way.counts, strict=True))
+def _words(chosen: ScoredConfiguration, active: Sequence[GpuClient]) -> str:
+    if chosen.configuration == "strict":
+        split = ", ".join(f"{client.id} {count}" for client, count in zip(active, chosen.counts, strict=True))
         return f"split into groups: {split}"
-    if way.configuration == "temporal":
-        return "by turns: side by side they would do no more"
-    return "side by side" if len(awake) > 1 else f"only {awake[0].id} is awake"
+    if chosen.configuration == "temporal":
+        return "time-sliced: no more work side by side"
+    return "side by side" if len(active) > 1 else f"only {active[0].id} is active"

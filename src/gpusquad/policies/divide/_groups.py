@@ -1,4 +1,4 @@
-"""SM groups: how many each gets, and which. Which ones move as little as possible, for each move costs a little."""
+"""SM groups: how many each client gets, and which. Clients keep their groups where possible: each move has a cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusquad.model.squad import GpuClient, ShareableCard
 
 
 def apportioned(parts: Sequence[float], groups: int) -> list[int]:
-    """Whole groups by parts: at least one each while there are enough, the rest by the largest remainder."""
+    """Whole groups by fraction: at least one each while there are enough, the rest by the largest remainder."""
     count = len(parts)
     if count == 0:
         return []
@@ -17,7 +17,7 @@ def apportioned(parts: Sequence[float], groups: int) -> list[int]:
     total = sum(parts) or 1.0
     exact = [max(part, 0.0) / total * groups for part in parts]
     given = [max(1, int(part)) for part in exact]
-    while sum(given) > groups:  # those raised to one were paid by nobody yet
+    while sum(given) > groups:  # the minimum of one group has raised the sum
         index = max((i for i in range(count) if given[i] > 1), key=lambda i: (given[i] - exact[i], given[i], -i))
         given[index] -= 1
     while sum(given) < groups:
@@ -29,7 +29,7 @@ def apportioned(parts: Sequence[float], groups: int) -> list[int]:
 def masks(
     clients: Sequence[GpuClient], counts: Sequence[int], card: ShareableCard, before: Mapping[str, int]
 ) -> dict[str, int]:
-    """Disjoint masks of so many groups each. Each keeps what it has, as far as it may have as many."""
+    """Disjoint masks with the given numbers of groups. Each client keeps the groups it has, up to its count."""
     free = (1 << card.groups) - 1
     kept: dict[str, int] = {}
     for client, count in zip(clients, counts, strict=True):
@@ -44,7 +44,7 @@ def masks(
 
 
 def _lowest(mask: int, count: int) -> int:
-    """The first so many groups of a mask."""
+    """The lowest ``count`` groups of a mask."""
     taken = 0
     while mask and count > 0:
         bit = mask & -mask

@@ -1,30 +1,47 @@
-"""Service that each is behind its due, so that what one squad got wrong the next ones make good."""
+"""Service that each client is behind its due, so that later squads compensate it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
-from gpusquad.model.squad import DivideState, GpuClient
+from gpusquad.model.squad import DivideState, GpuClient, PolicyMemory
+from gpusquad.policies.divide._squad_builder import SquadHistory, of_clients
 
-MOST_LENGTHS = 4
-"""Nobody is owed more than so many squads' worth, nor owes it: old debts would starve somebody later."""
+MAX_SQUADS = 4
+"""Bound of a lag, in squads. Older debts would starve other clients later."""
+
+
+@dataclass(frozen=True)
+class ServiceLags(PolicyMemory):
+    """Shared by all policies that divide by fractions."""
+
+    lags_us: Mapping[str, float] = field(default_factory=dict)
+    """Service that a client is behind its due (below 0: ahead)."""
+    dues: Mapping[str, float] = field(default_factory=dict)
+    """Fraction of all service that was due to each client in the last squad."""
+
+    def only(self, clients: Collection[str]) -> Self:
+        return replace(self, lags_us=of_clients(clients, self.lags_us))
 
 
 def lags_us(clients: Sequence[GpuClient], state: DivideState, length_us: int) -> dict[str, float]:
-    """What was due in the last squad less what was had, added up. Whoever sleeps neither saves nor owes."""
-    had = {t.id: t.attained_us - state.seen_us.get(t.id, t.attained_us) for t in clients}
-    total = sum(had[t.id] for t in clients if t.id in state.dues)
-    most_us = MOST_LENGTHS * length_us
+    """Sum over squads of the service due minus the service received. An idle client neither saves nor owes."""
+    before, seen_us = state.get(ServiceLags), state.get(SquadHistory).seen_us
+    had = {one.id: one.attained_us - seen_us.get(one.id, one.attained_us) for one in clients}
+    total = sum(had[one.id] for one in clients if one.id in before.dues)
+    most_us = MAX_SQUADS * length_us
     found = {}
     for client in clients:
-        if client.is_idle or client.id not in state.dues:
+        if client.is_idle or client.id not in before.dues:
             found[client.id] = 0.0
             continue
-        behind_us = state.lags_us.get(client.id, 0.0) + total * state.dues[client.id] - had[client.id]
+        behind_us = before.lags_us.get(client.id, 0.0) + total * before.dues[client.id] - had[client.id]
         found[client.id] = min(max(behind_us, -most_us), most_us)
     return found
 
 
-def leaning(parts: Mapping[str, float], lags: Mapping[str, float], length_us: int) -> dict[str, float]:
-    """The parts, leaning towards those behind: twice at most, half at least."""
-    return {name: part * 2.0 ** (lags.get(name, 0.0) / (MOST_LENGTHS * length_us)) for name, part in parts.items()}
+def corrected(fractions: Mapping[str, float], lags: Mapping[str, float], length_us: int) -> dict[str, float]:
+    """Fractions raised for clients that are behind: at most doubled, at least halved."""
+    return {name: one * 2.0 ** (lags.get(name, 0.0) / (MAX_SQUADS * length_us)) for name, one in fractions.items()}

@@ -1,19 +1,20 @@
-"""Squads put together: what every policy has to get right, once.
+"""Builds squads from allocations. Every policy relies on these rules:
 
-- A tenant alone is held back by nothing.
-- Every tenant is a member. Who has no part in a squad yields to those who have: what it has queued stands still on the
-  card while they are busy and fills every pause of theirs. So no part of the card stays empty while somebody wants it,
-  and nobody waits for the daemon to go on.
-- A kernel runs on the groups that its tenant had when it was queued. So who is held to groups has little queued, and
-  where groups may come, nobody has much.
-- One that is idle may begin at once, and has its place from the next squad on.
-- Whoever is held to groups borrows: while all others are idle it has the whole card.
+- Nothing holds a client that is alone.
+- Every client is a member. A client without an allocation yields to those that have one: its queued work waits on the
+  card while they are busy and fills all their pauses. So the card is never idle while a client has work, and no client
+  waits for the daemon.
+- A kernel runs on the groups that its client had when it was queued. So a client with groups may queue little, and
+  where groups may follow, no client may queue much.
+- An idle client may start at once and is allocated from the next squad on.
+- A client with groups borrows: while all others are idle it uses the whole card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 from gpusquad.model.squad import (
     MAX_LEVEL,
@@ -23,6 +24,7 @@ from gpusquad.model.squad import (
     Configuration,
     DivideState,
     GpuClient,
+    PolicyMemory,
     ShareableCard,
     Squad,
     SquadMember,
@@ -30,65 +32,82 @@ from gpusquad.model.squad import (
 from gpusquad.policies.divide._levels import levels
 
 AHEAD = 1.5
-"""On groups so many squads' work may be queued: nobody runs dry where the next squad is a little late."""
+"""Squads of work that may be queued on groups, so that no client runs dry if the next squad is a little late."""
 QUEUED_US = 10_000
-"""Elsewhere, where groups may come, so much more than a squad's work."""
+"""Without groups: work that may be queued in addition to one squad, because groups may follow."""
 QUEUED_ALONE_US = 50_000
-"""The same, while all others sleep."""
+"""The same while all other clients are idle."""
 _KERNELS = 8
-"""A squad is so many kernels long at least: with fewer, its end is a matter of luck."""
-_DEEP_SLEEP_US = 1_000_000
-"""Longer than what is queued by whoever runs alone, many times, and than pauses of programs between steps."""
+"""Minimum length of a squad in kernels. With fewer, its end is a matter of luck."""
+_LONG_IDLE_US = 1_000_000
+"""Many times longer than the queued work of a client alone and than the pauses of programs between steps."""
 LINGER_US = 150
-"""Between two requests that wait for each other a program is busy with neither for so long. That is no time to lend: a
-kernel that begins in it is in the way of the second one."""
+"""Pause of a program between two requests that depend on each other. It is not lent: a kernel that starts in it would
+delay the second request."""
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAllocation:
-    """What one tenant has of a squad."""
+    """What one client gets in a squad."""
 
     client: GpuClient
     groups: int = 0
     restricted_us: int = 0
     yield_to: int = 0
-    """Slots that go first all the same."""
+    """Slots that go first although this client has an allocation."""
     credit_us: int = UNGATED_US
     level: int = 0
-    """Side by side: whose blocks have SMs first."""
+    """Side by side: priority level of its thread blocks."""
     due: float = 1.0
-    """What the policy would give it. Nobody is raised for short kernels above one that is due more."""
-    minds_ends: bool = False
-    """Side by side with others of which the same is said, whoever is nearer its end goes first."""
+    """What the policy would give it. Short kernels never raise a client above one with a higher due."""
+    by_remaining: bool = False
+    """If all clients side by side have this set, the one nearer its end gets the higher level."""
+
+
+@dataclass(frozen=True)
+class SquadHistory(PolicyMemory):
+    """What the builder records of the last squads, for all policies."""
+
+    seen_us: Mapping[str, int] = field(default_factory=dict)
+    """Service of each client when the last squad was built."""
+    waited: Mapping[str, int] = field(default_factory=dict)
+    """Consecutive squads in which a client had work and no allocation."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Masks of the last squad with groups."""
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """Levels of the clients that last ran side by side."""
+    configuration: str = ""
+
+    def only(self, clients: Collection[str]) -> Self:
+        return replace(
+            self,
+            waited=of_clients(clients, self.waited),
+            groups=of_clients(clients, self.groups),
+            levels=of_clients(clients, self.levels),
+        )
 
 
 def single_client_squad(clients: Sequence[GpuClient], state: DivideState) -> Squad | None:
-    """The squad of none or one. None: there are several."""
+    """The squad of at most one client. None: there are several."""
     if len(clients) > 1:
         return None
     members = tuple(SquadMember(client.slot) for client in clients)
-    why = f"{clients[0].id} is alone" if clients else "nobody is here"
-    return Squad(members, "unrestricted", MAX_SQUAD_US, why, fresh(clients, state))
+    why = f"{clients[0].id} is alone" if clients else "no clients"
+    return Squad(members, "unrestricted", MAX_SQUAD_US, why, state_after(clients, state))
 
 
-def fresh(clients: Sequence[GpuClient], state: DivideState, **changes: object) -> DivideState:
-    """The state for the next squad, without those who left."""
-    here = {client.id for client in clients}
-    kept = replace(
-        state,
-        weights=_of(here, state.weights),
-        lags_us=_of(here, state.lags_us),
-        waited=_of(here, state.waited),
-        groups=_of(here, state.groups),
-        levels=_of(here, state.levels),
-        beside=_of(here, state.beside),
-        seen_us={client.id: client.attained_us for client in clients},
-    )
-    return replace(kept, **changes) if changes else kept
+def state_after(
+    clients: Sequence[GpuClient], state: DivideState, *memories: PolicyMemory, **history: Any
+) -> DivideState:
+    """State for the next squad: without clients that left, with these memories and these fields of the history."""
+    kept = state.only({client.id for client in clients})
+    seen_us = {client.id: client.attained_us for client in clients}
+    return kept.put(replace(kept.get(SquadHistory), seen_us=seen_us, **history), *memories)
 
 
 def squad(
-    parts: Sequence[ClientAllocation],
+    allocations: Sequence[ClientAllocation],
     clients: Sequence[GpuClient],
     card: ShareableCard,
     configuration: Configuration,
@@ -96,139 +115,144 @@ def squad(
     why: str,
     state: DivideState,
 ) -> Squad:
-    """``parts``: those who have one; whoever else is awake yields to them."""
-    parts = _leveled(parts, state) if configuration == "unrestricted" else parts
-    slots_given = slots(part.client.slot for part in parts)
-    given = {part.client.slot: _minding_sleepers(part, clients, slots_given) for part in parts}
-    credit_us = max((part.credit_us for part in parts), default=UNGATED_US)
-    asleep = state.levels if configuration == "unrestricted" else {}
+    """Active clients without an allocation yield to those that have one."""
+    history = state.get(SquadHistory)
+    allocations = _with_levels(allocations, history) if configuration == "unrestricted" else allocations
+    slots_given = slots(one.client.slot for one in allocations)
+    given = {one.client.slot: _yielding_to_wakers(one, clients, slots_given) for one in allocations}
+    credit_us = max((one.credit_us for one in allocations), default=UNGATED_US)
+    idle_levels = history.levels if configuration == "unrestricted" else {}
     rest = {
-        one.slot: ClientAllocation(one, level=asleep.get(one.id, 0), credit_us=credit_us)
+        one.slot: ClientAllocation(one, level=idle_levels.get(one.id, 0), credit_us=credit_us)
         if one.is_idle
         else ClientAllocation(one, yield_to=slots(given), credit_us=credit_us)
         for one in clients
         if one.slot not in given
     }
     members = [_member(one, (given | rest)[one.slot], clients, card) for one in clients]
-    beside = configuration == "unrestricted" and len(parts) > 1
-    members = _before_ranks(_services_first(members, clients, beside), clients)
-    masks = {part.client.id: part.groups for part in parts if part.groups}
+    are_beside = configuration == "unrestricted" and len(allocations) > 1
+    members = _for_collectives(_services_first(members, clients, are_beside), clients)
+    masks = {one.client.id: one.groups for one in allocations if one.groups}
     waited = {
-        client.id: 0 if client.is_idle or client.slot in given else state.waited.get(client.id, 0) + 1
+        client.id: 0 if client.is_idle or client.slot in given else history.waited.get(client.id, 0) + 1
         for client in clients
     }
-    groups = {**state.groups, **masks} if masks else state.groups
-    after = fresh(clients, replace(state, groups=groups), waited=waited, configuration=configuration)
-    if beside:
-        raised = {part.client.id: part.level for part in parts if not part.client.has_latency_slo}
-        after = replace(after, levels={**after.levels, **raised})
-    return Squad(members, configuration, length_us, _with_raised(why, parts), after)
+    groups = {**history.groups, **masks} if masks else history.groups
+    before = state.put(replace(history, groups=groups))
+    after = state_after(clients, before, waited=waited, configuration=configuration)
+    if are_beside:
+        raised = {one.client.id: one.level for one in allocations if not one.client.has_latency_slo}
+        now = after.get(SquadHistory)
+        after = after.put(replace(now, levels={**now.levels, **raised}))
+    return Squad(members, configuration, length_us, _with_raised(why, allocations), after)
 
 
-def _leveled(parts: Sequence[ClientAllocation], state: DivideState) -> list[ClientAllocation]:
-    """Of one alone what it had: the others may only nap, and a stream that changes its priority is moved."""
-    calm = [part.client for part in parts if not part.client.has_latency_slo]
-    minds_ends = all(part.minds_ends for part in parts)
-    found = levels(calm, state.levels, minds_ends) if len(calm) > 1 else state.levels
-    leveled = [replace(part, level=found.get(part.client.id, 0)) for part in parts]
+def _with_levels(allocations: Sequence[ClientAllocation], history: SquadHistory) -> list[ClientAllocation]:
+    """A single client keeps its level: the others may be idle only briefly, and a stream that changes its priority is
+    moved."""
+    ranked = [one.client for one in allocations if not one.client.has_latency_slo]
+    by_remaining = all(one.by_remaining for one in allocations)
+    found = levels(ranked, history.levels, by_remaining) if len(ranked) > 1 else history.levels
+    leveled = [replace(one, level=found.get(one.client.id, 0)) for one in allocations]
     if any(one.level > other.level and one.due < other.due for one in leveled for other in leveled):
-        return [replace(part, level=0) for part in parts]
+        return [replace(one, level=0) for one in allocations]
     return leveled
 
 
 def _services_first(
-    members: Sequence[SquadMember], clients: Sequence[GpuClient], beside: bool
+    members: Sequence[SquadMember], clients: Sequence[GpuClient], are_beside: bool
 ) -> Sequence[SquadMember]:
-    """Whoever has a latency target goes before those that it runs beside, and before all that are raised; asleep too,
-    for it wakes without asking."""
+    """A client with a latency SLO gets the highest level, also while idle, because it may wake at any time."""
     first = slots(one.slot for one in clients if one.has_latency_slo)
-    if not first or not (beside or any(one.level for one in members)):
+    if not first or not (are_beside or any(one.level for one in members)):
         return members
     return [
         replace(one, level=MAX_LEVEL if first >> one.slot & 1 else min(one.level, MAX_LEVEL - 1)) for one in members
     ]
 
 
-def _with_raised(why: str, parts: Sequence[ClientAllocation]) -> str:
-    """Said once, where a squad was made of another."""
-    names = [part.client.id for part in parts if part.level]
+def _with_raised(why: str, allocations: Sequence[ClientAllocation]) -> str:
+    """Added once, where a squad was built from another."""
+    names = [one.client.id for one in allocations if one.level]
     words = f"; blocks of {' and '.join(names)} go first" if names else ""
     return why if words in why else why + words
 
 
-def _before_ranks(members: Sequence[SquadMember], clients: Sequence[GpuClient]) -> tuple[SquadMember, ...]:
-    """One that meets peers on other cards is not held. Those that it should yield to have SMs before it at least."""
-    ranks = slots(one.slot for one in clients if one.uses_collectives)
+def _for_collectives(members: Sequence[SquadMember], clients: Sequence[GpuClient]) -> tuple[SquadMember, ...]:
+    """A client that uses collectives is not held. The clients it should yield to get SMs before it instead."""
+    collectives = slots(one.slot for one in clients if one.uses_collectives)
     first = 0
     for member in members:
-        first |= member.yield_to if ranks >> member.slot & 1 else 0
-    return tuple(_beside_ranks(one, first, ranks) for one in members)
+        first |= member.yield_to if collectives >> member.slot & 1 else 0
+    return tuple(_beside_collectives(one, first, collectives) for one in members)
 
 
-def _beside_ranks(member: SquadMember, first: int, ranks: int) -> SquadMember:
+def _beside_collectives(member: SquadMember, first: int, collectives: int) -> SquadMember:
     if first >> member.slot & 1:
         return replace(member, level=MAX_LEVEL)
-    return replace(member, level=0) if member.yield_to and ranks >> member.slot & 1 else member
+    return replace(member, level=0) if member.yield_to and collectives >> member.slot & 1 else member
 
 
-def _minding_sleepers(part: ClientAllocation, clients: Sequence[GpuClient], given: int) -> ClientAllocation:
-    """Whoever is awake alone lets others of whom nothing was said go first when they wake, until something is: what it
-    queues meanwhile has places to stand still in no other way."""
-    others = [one for one in clients if one is not part.client]
-    if part.client.is_idle or not all(one.is_idle for one in others):
-        return part
-    light = slots(one.slot for one in others if not _sleeps_deeply(one))
-    return replace(part, yield_to=part.yield_to | light & ~given)
+def _yielding_to_wakers(one: ClientAllocation, clients: Sequence[GpuClient], given: int) -> ClientAllocation:
+    """The only active client yields to idle ones without an allocation, until the next squad: its queued work can wait
+    on the card only if it has yield points."""
+    others = [other for other in clients if other is not one.client]
+    if one.client.is_idle or not all(other.is_idle for other in others):
+        return one
+    wakers = slots(other.slot for other in others if not _is_idle_for_long(other))
+    return replace(one, yield_to=one.yield_to | wakers & ~given)
 
 
-def _sleeps_deeply(client: GpuClient) -> bool:
-    """Whether it may find a queue that runs dry beside it when it wakes, once. Places to stand still are not free: on
-    an H200 a training job whose neighbour had ended lost 1 to 4 % of its speed to them."""
-    return not client.has_latency_slo and client.idle_us >= _DEEP_SLEEP_US
+def _is_idle_for_long(client: GpuClient) -> bool:
+    """Whether it may find a queue that drains beside it once, when it wakes. Yield points are not free: on an H200 they
+    cost a training job whose neighbour had ended 1 to 4 % of its speed."""
+    return not client.has_latency_slo and client.idle_us >= _LONG_IDLE_US
 
 
 def length_us(clients: Iterable[GpuClient], default_us: int) -> int:
-    """Long enough for some kernels of each."""
+    """Long enough for some kernels of each client."""
     longest_us = max((client.kernel_us for client in clients if not client.is_idle), default=0.0)
     return min(max(default_us, int(_KERNELS * longest_us), MIN_SQUAD_US), MAX_SQUAD_US)
 
 
 def ahead_us(length_us: int) -> int:
-    """What may be queued on groups."""
+    """Work that may be queued on groups."""
     return int(AHEAD * length_us)
 
 
-def queued_us(awake: int, length_us: int) -> int:
-    """What may be queued where groups may come, with so many awake."""
-    return length_us + (QUEUED_US if awake > 1 else QUEUED_ALONE_US)
+def queued_us(active: int, length_us: int) -> int:
+    """Work that may be queued where groups may follow. ``active``: number of active clients."""
+    return length_us + (QUEUED_US if active > 1 else QUEUED_ALONE_US)
 
 
 def slots(of: Iterable[int]) -> int:
-    """As a mask."""
+    """Mask of slots."""
     mask = 0
     for slot in of:
         mask |= 1 << slot
     return mask
 
 
+def of_clients(clients: Collection[str], values: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if name in clients}
+
+
 def _member(
-    client: GpuClient, part: ClientAllocation, clients: Sequence[GpuClient], card: ShareableCard
+    client: GpuClient, allocation: ClientAllocation, clients: Sequence[GpuClient], card: ShareableCard
 ) -> SquadMember:
     own = 1 << client.slot
     neighbours = slots(one.slot for one in clients) & ~own
-    yield_to = part.yield_to & ~own
+    yield_to = allocation.yield_to & ~own
     plain = SquadMember(
         client.slot, neighbours=neighbours, yield_to=yield_to, linger_us=_linger_us(yield_to, clients),
-        credit_us=part.credit_us, level=part.level,
+        credit_us=allocation.credit_us, level=allocation.level,
     )  # fmt: skip
-    if not part.groups:
+    if not allocation.groups:
         return plain
-    return replace(plain, groups=part.groups, restricted_us=part.restricted_us, borrows=True, loan_us=card.loan_us)
+    return replace(
+        plain, groups=allocation.groups, restricted_us=allocation.restricted_us, borrows=True, loan_us=card.loan_us
+    )
 
 
 def _linger_us(yield_to: int, clients: Sequence[GpuClient]) -> int:
     return LINGER_US if any(one.has_latency_slo and yield_to >> one.slot & 1 for one in clients) else 0
-
-
-def _of(here: set[str], values: Mapping) -> dict:
-    return {name: value for name, value in values.items() if name in here}

@@ -1,22 +1,36 @@
-"""Weights that grow while a goal is missed: ``w * exp(alpha * (target - actual))``, bounded and normalised."""
+"""Weights that grow while an SLO is missed: ``w * exp(alpha * (target - actual))``, bounded and normalised."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp
+from typing import Self
 
-from gpusquad.model.squad import GpuClient
+from gpusquad.model.squad import GpuClient, PolicyMemory
 from gpusquad.policies.divide._slo import target
+from gpusquad.policies.divide._squad_builder import of_clients
 
-LEAST = 0.05
-MOST = 20.0
+MIN_WEIGHT = 0.05
+MAX_WEIGHT = 20.0
+
+
+@dataclass(frozen=True)
+class LearnedWeights(PolicyMemory):
+    """Shared by the policies that learn weights."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def only(self, clients: Collection[str]) -> Self:
+        return type(self)(of_clients(clients, self.weights))
 
 
 def updated(clients: Sequence[GpuClient], before: Mapping[str, float], alpha: float, ease: float) -> dict[str, float]:
-    """The weights for the next squad; their mean is 1, except where a bound holds one back.
+    """Weights for the next squad. Their mean is 1, except where a bound applies.
 
-    A goal that is met makes ``target - actual`` nought and would leave a weight raised for ever, so each squad takes
-    it back to the tenant's own weight by a part ``ease``. That is far slower than the rise, or it would never settle.
+    While an SLO is met, ``target - actual`` is 0 and the weight would stay raised indefinitely. Therefore each squad
+    moves it back towards the client's own weight by the fraction ``ease``. That is far slower than the rise; otherwise
+    weights would never settle.
     """
     raised = {}
     usual = sum(client.weight for client in clients) / len(clients) if clients else 1.0
@@ -31,4 +45,4 @@ def updated(clients: Sequence[GpuClient], before: Mapping[str, float], alpha: fl
 
 
 def _bounded(weight: float) -> float:
-    return min(max(weight, LEAST), MOST)
+    return min(max(weight, MIN_WEIGHT), MAX_WEIGHT)

@@ -1,11 +1,20 @@
-"""Auto: the policy that fits what the tenants want, changed when that has changed for a while."""
+"""Auto: the policy that fits the clients' SLOs and priorities, changed after these have changed for a while."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from gpusquad.model.squad import DividePolicy, DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
+from gpusquad.model.squad import (
+    DividePolicy,
+    DivideState,
+    EffectiveRate,
+    GpuClient,
+    PolicyMemory,
+    ShareableCard,
+    Squad,
+)
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import COUNT
 from gpusquad.policies.divide.equal import Equal
@@ -20,13 +29,24 @@ _POLICIES: dict[str, DividePolicy] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class AutoChoice(PolicyMemory):
+    """The policy in use, and the one that would fit better."""
+
+    survives_policy_change: ClassVar[bool] = False
+    chosen: str = ""
+    wanted: str = ""
+    wanted_for: int = 0
+    """Consecutive squads in which ``wanted`` fitted better."""
+
+
 @register("divide", "auto")
 @dataclass(frozen=True)
 class Auto:
-    """Chooses among the others by the tenants' goals, says why, and changes its mind slowly."""
+    """Chooses among the other policies by the clients' SLOs, reports why, and switches slowly."""
 
     hold: int = 100
-    """Another choice must have been the better one for so many squads in a row."""
+    """Consecutive squads for which another policy must fit better before it is used."""
 
     def __post_init__(self) -> None:
         check(self, "divide.auto", hold=COUNT)
@@ -35,38 +55,38 @@ class Auto:
         self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
         wanted, why = fitting(clients)
-        state = self._chosen(wanted, state)
-        squad = _POLICIES[state.chosen].next_squad(clients, card, effective, state)
-        return replace(squad, why=f"{self._words(state, wanted, why)}; {squad.why}")
+        choice = self._choice(wanted, state.get(AutoChoice))
+        squad = _POLICIES[choice.chosen].next_squad(clients, card, effective, state.put(choice))
+        return replace(squad, why=f"{self._words(choice, wanted, why)}; {squad.why}")
 
-    def _chosen(self, wanted: str, state: DivideState) -> DivideState:
-        if wanted == state.chosen:
-            return replace(state, wanted="", wanted_for=0)
-        for_squads = state.wanted_for + 1 if wanted == state.wanted else 1
-        if not state.chosen or for_squads >= self.hold:
-            return replace(state, chosen=wanted, wanted="", wanted_for=0)
-        return replace(state, wanted=wanted, wanted_for=for_squads)
+    def _choice(self, wanted: str, before: AutoChoice) -> AutoChoice:
+        if wanted == before.chosen:
+            return AutoChoice(wanted)
+        for_squads = before.wanted_for + 1 if wanted == before.wanted else 1
+        if not before.chosen or for_squads >= self.hold:
+            return AutoChoice(wanted)
+        return AutoChoice(before.chosen, wanted, for_squads)
 
-    def _words(self, state: DivideState, wanted: str, why: str) -> str:
-        if state.chosen == wanted:
+    def _words(self, choice: AutoChoice, wanted: str, why: str) -> str:
+        if choice.chosen == wanted:
             return f"{wanted}, because {why}"
-        return f"{state.chosen} still; {wanted} for {state.wanted_for} of {self.hold} squads, because {why}"
+        return f"still {choice.chosen}; {wanted} for {choice.wanted_for} of {self.hold} squads, because {why}"
 
 
 def fitting(clients: Sequence[GpuClient]) -> tuple[str, str]:
-    """The policy for these tenants, and why. Whether they are idle now does not matter: that changes all the time."""
+    """The policy for these clients, and why. Idle clients count too, because idleness changes all the time."""
     kinds = {kind for client in clients for kind in _kinds(client)}
     if len(clients) < 2:
-        return "equal", "nobody has to share"
+        return "equal", "no client has to share"
     if "latency" in kinds or len(kinds) == 1:
-        return "slo", f"there are goals of {' and '.join(sorted(kinds))}"
+        return "slo", f"there are SLOs of {' and '.join(sorted(kinds))}"
     if kinds:
-        return "hybrid", f"goals of several kinds have to be weighed: {', '.join(sorted(kinds))}"
+        return "hybrid", f"SLOs of several kinds have to be weighed: {', '.join(sorted(kinds))}"
     if len({client.priority for client in clients}) > 1:
-        return "priority", "no goals, but priorities differ"
+        return "priority", "there are no SLOs, but priorities differ"
     if sum(client.remaining_us is not None for client in clients) > len(clients) / 2:
-        return "jct", "no goals, and it is known how much most have left"
-    return "equal", "neither goals, nor priorities, nor what is left tell them apart"
+        return "jct", "there are no SLOs, and the remaining work of most clients is known"
+    return "equal", "SLOs, priorities and remaining work do not distinguish the clients"
 
 
 def _kinds(client: GpuClient) -> list[str]:

@@ -1,4 +1,4 @@
-"""Equal: every tenant that wants the card has the same part of it."""
+"""Equal: every active client gets the same share of the card."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
-from gpusquad.policies.divide._configurations import by_parts
+from gpusquad.policies.divide._configurations import squad_by_fraction
 from gpusquad.policies.divide._squad_builder import single_client_squad
 from gpusquad.registry import register
 
@@ -16,7 +16,7 @@ from gpusquad.registry import register
 @register("divide", "equal")
 @dataclass(frozen=True)
 class Equal:
-    """Every tenant that wants the card has the same part of it."""
+    """Every active client gets the same share of the card."""
 
     squad_us: int = 2000
 
@@ -29,5 +29,5 @@ class Equal:
         alone = single_client_squad(clients, state)
         if alone is not None:
             return alone
-        parts = {client.id: 1.0 for client in clients}
-        return by_parts(clients, parts, card, effective, state, self.squad_us, "equal parts")
+        fractions = {client.id: 1.0 for client in clients}
+        return squad_by_fraction(clients, fractions, card, effective, state, self.squad_us, "equal shares")

@@ -1,8 +1,8 @@
-"""Jct: the shortest mean completion time. Shortest remaining time first, changed by who can share.
+"""Jct: the shortest mean completion time, by shortest remaining time first among clients that can share.
 
-Whoever has ``r`` left and runs at speed ``v`` nears its end by ``v / r`` a squad. The company that makes the most of
-the sum runs next. If nobody could share, that is the one with the least left, alone; two of the same length run
-together as soon as the card does more work with both; a long one joins a short one where it costs that one little.
+A client with ``r`` left that runs at speed ``v`` completes the fraction ``v / r`` per squad. The set of clients with
+the largest sum of these runs next. If none can share, that is the one with the least left, alone. Two of the same
+length run together as soon as the card does more work with both. A long one joins a short one where that costs little.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, SQUAD_US
 from gpusquad.policies.divide._compatibility import Compatibility, blocks_slo, compatibility
 from gpusquad.policies.divide._groups import apportioned, masks
+from gpusquad.policies.divide._squad_builder import SquadHistory
 from gpusquad.registry import register
 
 _SHORTEST = 4
-"""Companies are made of so many with the least left: others weigh little beside them."""
+"""Number of clients with the least left that sets are built from. Others contribute little."""
 _SPLITS = (0.25, 0.5, 0.75)
-_LEAST_LEFT_US = 1000
-_STAY = 0.03
+_MIN_LEFT_US = 1000
+_SWITCH_GAIN = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class _Company:
-    """Some who would run together."""
+class _Candidate:
+    """Clients that would run together."""
 
     clients: tuple[GpuClient, ...]
     configuration: Configuration
-    nearing: float
-    """How much they near their ends: the sum of weight times speed over what is left."""
+    progress: float
+    """Sum of weight times speed over the work left."""
     counts: tuple[int, ...] = ()
 
 
 @register("divide", "jct")
 @dataclass(frozen=True)
 class Jct:
-    """Shortest remaining time first, together with whom it can share; nobody waits for ever."""
+    """Shortest remaining time first, with clients that can share; no client waits indefinitely."""
 
     patience: int = 50
-    """A tenant that wants the card has a squad after so many without."""
+    """Squads without an allocation after which a client with work gets one."""
     most_together: int = 3
-    """Companies up to this size are made in every way; larger ones of those with the least left."""
+    """Largest set for which all combinations are tried; larger sets are the clients with the least left."""
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
@@ -58,45 +59,47 @@ class Jct:
         alone = _squad_builder.single_client_squad(clients, state)
         if alone is not None:
             return alone
-        awake = [client for client in clients if not client.is_idle] or list(clients)
+        history = state.get(SquadHistory)
+        active = [client for client in clients if not client.is_idle] or list(clients)
         length_us = _squad_builder.length_us(clients, self.squad_us)
-        late = max(awake, key=lambda client: (state.waited.get(client.id, 0), -client.slot))
-        if state.waited.get(late.id, 0) >= self.patience:
-            company = self._best(awake, card, effective, state, late)
-            why = f"{late.id} has waited for {self.patience} squads; {_words(company)}"
+        late = max(active, key=lambda client: (history.waited.get(client.id, 0), -client.slot))
+        if history.waited.get(late.id, 0) >= self.patience:
+            chosen = self._best(active, card, effective, history, late)
+            why = f"{late.id} has waited for {self.patience} squads; {_words(chosen)}"
         else:
-            company = self._best(awake, card, effective, state)
-            why = _words(company)
-        parts = _parts(company, _queued_us(company, clients, len(awake), length_us), card, state, length_us)
-        return _squad_builder.squad(parts, clients, card, company.configuration, length_us, why, state)
+            chosen = self._best(active, card, effective, history)
+            why = _words(chosen)
+        queued_us = _queued_us(chosen, clients, len(active), length_us)
+        allocations = _allocations(chosen, queued_us, card, history, length_us)
+        return _squad_builder.squad(allocations, clients, card, chosen.configuration, length_us, why, state)
 
     def _best(
         self,
-        awake: Sequence[GpuClient],
+        active: Sequence[GpuClient],
         card: ShareableCard,
         effective: EffectiveRate,
-        state: DivideState,
+        history: SquadHistory,
         late: GpuClient | None = None,
-    ) -> _Company:
-        """Of all companies, or of those with the one that has waited for long."""
-        ranked = sorted(awake, key=lambda client: (_left_us(client) / max(client.weight, 1e-3), client.slot))
+    ) -> _Candidate:
+        """The best candidate. ``late``: only candidates with this client, which has waited too long."""
+        ranked = sorted(active, key=lambda client: (_left_us(client) / max(client.weight, 1e-3), client.slot))
         if late is not None:
             ranked = [late, *(client for client in ranked if client is not late)]
         matrix = compatibility(ranked[:_SHORTEST], effective)
-        ran = {client.id for client in awake if not state.waited.get(client.id, 0)}
+        ran = {client.id for client in active if not history.waited.get(client.id, 0)}
 
-        def worth(company: _Company) -> float:
-            """Those who ran go on if as good: a change of company costs."""
-            same = {client.id for client in company.clients} == ran and company.configuration == state.configuration
-            return company.nearing * (1.0 + _STAY if same else 1.0)
+        def score(one: _Candidate) -> float:
+            """The clients that ran continue if that is as good, because a change has a cost."""
+            same = {client.id for client in one.clients} == ran and one.configuration == history.configuration
+            return one.progress * (1.0 + _SWITCH_GAIN if same else 1.0)
 
-        companies = self._companies(ranked, card, effective, matrix)
-        return max((one for one in companies if late is None or late in one.clients), key=worth)
+        candidates = self._candidates(ranked, card, effective, matrix)
+        return max((one for one in candidates if late is None or late in one.clients), key=score)
 
-    def _companies(
+    def _candidates(
         self, ranked: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, matrix: Compatibility
-    ) -> Iterator[_Company]:
-        """Everybody up to some length of work left, and all small companies of those with the least."""
+    ) -> Iterator[_Candidate]:
+        """Large sets in the order of the work left, and all small sets of the clients with the least."""
         near = ranked[:_SHORTEST]
         for size in range(self.most_together + 1, len(ranked) + 1):
             first = tuple(ranked[:size])
@@ -105,10 +108,10 @@ class Jct:
             for counts in _splits(size, card):
                 yield _together(first, "strict", tuple(card.share_milli(n) for n in counts), effective, counts)
         for client in near:
-            yield _Company((client,), "temporal" if len(near) > 1 else "unrestricted", _worth(client, 1.0))
+            yield _Candidate((client,), "temporal" if len(near) > 1 else "unrestricted", _progress(client, 1.0))
         for size in range(2, min(self.most_together, len(near)) + 1):
             for chosen in combinations(near, size):
-                if matrix.all_go(chosen):
+                if matrix.all_fit(chosen):
                     yield _together(chosen, "unrestricted", (WHOLE_MILLI,) * size, effective)
                 for counts in _splits(size, card):
                     shares = tuple(card.share_milli(count) for count in counts)
@@ -121,17 +124,17 @@ def _together(
     shares: tuple[int, ...],
     effective: EffectiveRate,
     counts: tuple[int, ...] = (),
-) -> _Company:
+) -> _Candidate:
     pairs = tuple(zip(chosen, shares, strict=True))
-    nearing = sum(
-        _worth(client, effective(client, share, tuple(pair for pair in pairs if pair[0] is not client)))
+    progress = sum(
+        _progress(client, effective(client, share, tuple(pair for pair in pairs if pair[0] is not client)))
         for client, share in pairs
     )
-    return _Company(chosen, configuration, nearing, counts)
+    return _Candidate(chosen, configuration, progress, counts)
 
 
 def _splits(size: int, card: ShareableCard) -> list[tuple[int, ...]]:
-    """Pairs at three splits, more at the even one: finer steps change little and cost time."""
+    """Three splits for pairs, the even one for more clients: finer steps change little and take time."""
     if size > card.groups:
         return []
     if size > 2:
@@ -139,43 +142,43 @@ def _splits(size: int, card: ShareableCard) -> list[tuple[int, ...]]:
     return sorted({tuple(apportioned([part, 1.0 - part], card.groups)) for part in _SPLITS})
 
 
-def _worth(client: GpuClient, speed: float) -> float:
+def _progress(client: GpuClient, speed: float) -> float:
     return client.weight * speed / _left_us(client)
 
 
 def _left_us(client: GpuClient) -> float:
-    """Of one that nobody foretold: as much as it has had. What has run long will run long."""
+    """Work left. If unknown, as much as it has had: what has run long will run long."""
     left_us = client.attained_us if client.remaining_us is None else client.remaining_us
-    return float(max(left_us, _LEAST_LEFT_US))
+    return float(max(left_us, _MIN_LEFT_US))
 
 
-def _queued_us(company: _Company, clients: Sequence[GpuClient], awake: int, length_us: int) -> int:
-    """With all others standing still one may be as far ahead of the card as alone: where its program launches slower
-    than the card works for a while, what it has queued is all that goes on. But nothing of that stands still for a
-    service that wakes."""
-    is_alone = company.configuration == "temporal" and not any(client.has_latency_slo for client in clients)
-    return _squad_builder.queued_us(1 if is_alone else awake, length_us)
+def _queued_us(chosen: _Candidate, clients: Sequence[GpuClient], active: int, length_us: int) -> int:
+    """While all others yield, one client may queue as much as alone: if its program launches more slowly than the card
+    works for a while, only queued work keeps the card busy. Such a long queue would not yield to a service that wakes,
+    so it is not allowed beside a latency SLO."""
+    is_alone = chosen.configuration == "temporal" and not any(client.has_latency_slo for client in clients)
+    return _squad_builder.queued_us(1 if is_alone else active, length_us)
 
 
-def _parts(
-    company: _Company, queued_us: int, card: ShareableCard, state: DivideState, length_us: int
+def _allocations(
+    chosen: _Candidate, queued_us: int, card: ShareableCard, history: SquadHistory, length_us: int
 ) -> list[_squad_builder.ClientAllocation]:
-    """All others fill the pauses of these."""
-    if company.configuration != "strict":
+    """All other clients fill the pauses of these."""
+    if chosen.configuration != "strict":
         return [
-            _squad_builder.ClientAllocation(client, credit_us=queued_us, due=_worth(client, 1.0), minds_ends=True)
-            for client in company.clients
+            _squad_builder.ClientAllocation(client, credit_us=queued_us, due=_progress(client, 1.0), by_remaining=True)
+            for client in chosen.clients
         ]
-    chosen = masks(company.clients, company.counts, card, state.groups)
+    mask_of = masks(chosen.clients, chosen.counts, card, history.groups)
     return [
-        _squad_builder.ClientAllocation(client, chosen[client.id], credit_us=_squad_builder.ahead_us(length_us))
-        for client in company.clients
+        _squad_builder.ClientAllocation(client, mask_of[client.id], credit_us=_squad_builder.ahead_us(length_us))
+        for client in chosen.clients
     ]
 
 
-def _words(company: _Company) -> str:
-    names = " and ".join(client.id for client in company.clients)
-    if len(company.clients) == 1:
-        return f"{names} is nearest its end, and nobody could join without delaying that more than it gains"
-    counts = f" on {'+'.join(map(str, company.counts))} groups" if company.counts else ""
-    return f"{names} together{counts} near their ends faster than one of them alone"
+def _words(chosen: _Candidate) -> str:
+    names = " and ".join(client.id for client in chosen.clients)
+    if len(chosen.clients) == 1:
+        return f"{names} is nearest its end; any other client would delay it more than it gains"
+    counts = f" on {'+'.join(map(str, chosen.counts))} groups" if chosen.counts else ""
+    return f"{names} together{counts} progress faster than one of them alone"

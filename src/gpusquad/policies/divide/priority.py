@@ -1,4 +1,4 @@
-"""Priority: each class has several times the part of the one below, which is never nothing."""
+"""Priority: each priority class gets a multiple of the share of the class below, which is never zero."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
-from gpusquad.policies.divide._configurations import by_parts
+from gpusquad.policies.divide._configurations import squad_by_fraction
 from gpusquad.policies.divide._squad_builder import single_client_squad
 from gpusquad.registry import register
 
-_LEAST = 1e-3
-"""A weight of nought still gets a turn now and then."""
+_MIN_WEIGHT = 1e-3
+"""A client of weight 0 still runs occasionally."""
 
 
 @register("divide", "priority")
 @dataclass(frozen=True)
 class Priority:
-    """Each priority class has several times the part of the one below; within a class by weight."""
+    """Each priority class gets a multiple of the share of the class below; within a class by weight."""
 
     ratio: float = 4.0
-    """What a class has over the one below; less than 1 would favour the lower one."""
+    """Share of a class relative to the class below. Less than 1 would favour the lower one."""
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
@@ -34,5 +34,5 @@ class Priority:
         alone = single_client_squad(clients, state)
         if alone is not None:
             return alone
-        parts = {client.id: max(client.weight, _LEAST) * self.ratio**client.priority for client in clients}
-        return by_parts(clients, parts, card, effective, state, self.squad_us, "by priority and weight")
+        fractions = {client.id: max(client.weight, _MIN_WEIGHT) * self.ratio**client.priority for client in clients}
+        return squad_by_fraction(clients, fractions, card, effective, state, self.squad_us, "by priority and weight")

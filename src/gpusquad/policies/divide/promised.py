@@ -1,4 +1,4 @@
-"""Promised: every tenant has the part of the SMs that it was promised, and those without a promise share the rest."""
+"""Promised: every client gets its guaranteed share of the SMs. Clients without a guarantee share the rest."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, Shareabl
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
-from gpusquad.policies.divide._configurations import by_parts
+from gpusquad.policies.divide._configurations import squad_by_fraction
 from gpusquad.policies.divide._squad_builder import single_client_squad
 from gpusquad.registry import register
 
-_LEAST_MILLI = 20
-"""Of somebody without a promise beside promises of everything: little, but not nothing."""
+_MIN_MILLI = 20
+"""Share of a client without a guarantee where the guarantees cover the whole card: small, but not zero."""
 
 
 @register("divide", "promised")
 @dataclass(frozen=True)
 class GuaranteedShare:
-    """Every tenant has the part that it was promised (``share.sm``); the others share the rest by weight."""
+    """Every client gets its guaranteed share (``share.sm``); clients without one share the rest by weight."""
 
     squad_us: int = 2000
 
@@ -33,15 +33,17 @@ class GuaranteedShare:
         alone = single_client_squad(clients, state)
         if alone is not None:
             return alone
-        return by_parts(clients, _parts(clients), card, effective, state, self.squad_us, "as promised")
+        return squad_by_fraction(
+            clients, _fractions(clients), card, effective, state, self.squad_us, "by guaranteed share"
+        )
 
 
-def _parts(clients: Sequence[GpuClient]) -> Mapping[str, float]:
+def _fractions(clients: Sequence[GpuClient]) -> Mapping[str, float]:
     others = [client for client in clients if not client.guaranteed_milli]
     left_milli = WHOLE_MILLI - sum(client.guaranteed_milli for client in clients)
     weights = sum(client.weight for client in others)
-    parts = {client.id: float(client.guaranteed_milli) for client in clients}
+    fractions = {client.id: float(client.guaranteed_milli) for client in clients}
     for client in others:
         own = client.weight / weights if weights > 0 else 1.0 / len(others)
-        parts[client.id] = max(left_milli * own, _LEAST_MILLI)
-    return parts
+        fractions[client.id] = max(left_milli * own, _MIN_MILLI)
+    return fractions
