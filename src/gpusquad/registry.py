@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import logging
 import math
 import pkgutil
 import types
@@ -38,7 +39,11 @@ _ROOMS = {
     "reader": "gpusquad.sim.traces",
 }
 _found: dict[str, dict[str, type]] = {kind: {} for kind in _ROOMS}
+_deprecated: dict[str, dict[str, str]] = {kind: {} for kind in _ROOMS}
+"""By kind: deprecated names and the names that replace them."""
 _searched: set[str] = set()
+_warned: set[tuple[str, str]] = set()
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ class RegistryEntry:
     parameters: tuple[Parameter, ...]
 
 
-def register(kind: str, name: str) -> Callable[[T], T]:
-    """Make a class known as ``name`` among its ``kind``."""
+def register(kind: str, name: str, deprecated: tuple[str, ...] = ()) -> Callable[[T], T]:
+    """Register a class as ``name`` of its ``kind``. ``deprecated``: old names, which are accepted with a warning."""
     if kind not in _found:
         raise ValueError(f"unknown kind {kind!r}; there are {', '.join(_found)}")
 
@@ -70,6 +75,7 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"{kind} {name!r} is already {other.__module__}.{other.__qualname__}")
         _found[kind][name] = cls
+        _deprecated[kind].update(dict.fromkeys(deprecated, name))
         return cls
 
     return keep
@@ -88,10 +94,22 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> type:
     """The class registered under that name."""
     _search(kind)
+    name = _current(kind, name)
     try:
         return _found[kind][name]
     except KeyError:
         raise Invalid(kind, f"there is no {kind} {name!r}", f"choose from {', '.join(names(kind))}") from None
+
+
+def _current(kind: str, name: str) -> str:
+    """The name that replaces a deprecated one, with one warning per process."""
+    new = _deprecated[kind].get(name)
+    if new is None or name in _found[kind]:
+        return name
+    if (kind, name) not in _warned:
+        _warned.add((kind, name))
+        _log.warning("%s %r is deprecated; use %r", kind, name, new)
+    return new
 
 
 def create(kind: str, spec: str) -> Any:

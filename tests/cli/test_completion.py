@@ -60,7 +60,7 @@ def test_other_things(service):
     assert offered("gpusquad queue --state pre") == ["preempting"]
     assert offered("gpusquad update x --priority u") == ["urgent"]
     assert offered("gpusquad policy set f") == ["fifo", "fair"]
-    assert offered("gpusquad policy set --card 0 p") == ["priority", "promised"]
+    assert offered("gpusquad policy set --card 0 p") == ["priority"]
     assert offered("gpusquad policy show --card n0/") == [f"n0/{n}" for n in range(8)]
     assert offered("gpusquad secret remove ") == ["WANDB_API_KEY"]
 

@@ -27,7 +27,7 @@ class OnlyFirst:
 
 
 def keeping(policy: object) -> GuaranteeGuard:
-    return GuaranteeGuard(policy, registry.create("divide", "promised"))  # type: ignore[arg-type]
+    return GuaranteeGuard(policy, registry.create("divide", "guaranteed"))  # type: ignore[arg-type]
 
 
 def served(squad: Squad, clients: list[GpuClient], card: ShareableCard) -> dict[str, float]:
@@ -123,4 +123,4 @@ def test_it_says_who_was_short():
         for at in (0, 20_000)
     ]
     assert told[0] == "only the first"
-    assert told[1].startswith("t1 had less than promised: as promised")
+    assert told[1].startswith("t1 had less than guaranteed: by guaranteed share")

@@ -161,7 +161,7 @@ def test_who_falls_asleep_or_wakes_makes_a_new_squad():
     busy(region, 1, in_flight=0)
     squads.step(1500)
     assert squads.number == number + 1
-    assert "only a is awake" in squads.squad.why
+    assert "only a is active" in squads.squad.why
 
 
 def test_a_policy_is_switched_with_the_next_look():

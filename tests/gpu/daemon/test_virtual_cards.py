@@ -12,6 +12,7 @@ from gpusquad import registry
 from gpusquad.gpu.daemon.virtual_cards import VirtualCardPolicy
 from gpusquad.model.squad import UNGATED_US, DivideState, RequestStats, solo_speed
 from gpusquad.model.virtual import parts_of
+from gpusquad.policies.divide._squad_builder import SquadHistory
 from tests.policies.divide.snapshots import CARD, client, crowds, rivals
 
 DIVIDES = registry.names("divide")
@@ -65,7 +66,7 @@ def test_each_virtual_card_remembers_its_own_tenants():
     state = DivideState()
     for _ in range(3):
         state = policy.next_squad(clients, CARD, rivals, state).state
-    assert set(policy.states[half].seen_us) == {clients[0].id, clients[1].id}
+    assert set(policy.states[half].get(SquadHistory).seen_us) == {clients[0].id, clients[1].id}
     policy.next_squad([replace(one, virtual_card_mask=0) for one in clients], CARD, rivals, state)
     assert policy.states == {}
 

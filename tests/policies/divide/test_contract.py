@@ -20,7 +20,7 @@ from gpusquad.policies.divide._weights import LearnedWeights
 from tests.policies.divide.snapshots import CARD, client, crowds, rivals, running, service, squads_in_a_row, with_rho
 
 DIVIDES = registry.names("divide")
-OURS = {"auto", "equal", "hybrid", "jct", "priority", "promised", "slo"}
+OURS = {"auto", "equal", "guaranteed", "hybrid", "jct", "priority", "slo"}
 BOUND = 60
 """Squads within which everybody who wants the card has credit: 50, and a few for others who are due as well."""
 each = pytest.mark.parametrize("name", DIVIDES)

@@ -339,3 +339,13 @@ def test_auto_changes_its_mind_slowly():
         state = squad.state
         chosen.append(state.get(AutoChoice).chosen)
     assert chosen == ["equal"] * 6 + ["slo"] * 2
+
+
+def test_promised_is_a_deprecated_name_of_guaranteed(caplog: pytest.LogCaptureFixture, monkeypatch):
+    monkeypatch.setattr(registry, "_warned", set())
+    for _ in range(2):
+        assert registry.create("divide", "promised:squad_us=3000") == registry.create(
+            "divide", "guaranteed:squad_us=3000"
+        )
+    assert [record.getMessage() for record in caplog.records] == ["divide 'promised' is deprecated; use 'guaranteed'"]
+    assert "promised" not in registry.names("divide")

@@ -39,7 +39,7 @@ class GuaranteeGuard:
         if not owed:
             return self._policy.next_squad(clients, card, effective, state)
         squad = self._as_promised.next_squad(clients, _divisible(card, clients), effective, state)
-        return replace(squad, why=f"{', '.join(owed)} had less than promised: {squad.why}")
+        return replace(squad, why=f"{', '.join(owed)} had less than guaranteed: {squad.why}")
 
     def _account(self, clients: Sequence[GpuClient]) -> None:
         """Of all that was served since the last squad. Whoever sleeps, or was not here, is owed nothing."""

@@ -364,7 +364,7 @@ class SquadLoop:
 
 def _made(policy: str) -> VirtualCardPolicy:
     """Policies are objects without a memory, so one of each is enough for all virtual cards."""
-    chosen, as_promised = registry.create("divide", policy), registry.create("divide", "promised")
+    chosen, as_promised = registry.create("divide", policy), registry.create("divide", "guaranteed")
     return VirtualCardPolicy(lambda: StarvationGuard(GuaranteeGuard(chosen, as_promised)))
 
 

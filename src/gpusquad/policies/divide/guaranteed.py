@@ -1,4 +1,4 @@
-"""Promised: every client gets its guaranteed share of the SMs. Clients without a guarantee share the rest."""
+"""Guaranteed: every client gets its guaranteed share of the SMs. Clients without a guarantee share the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIN_MILLI = 20
 """Share of a client without a guarantee where the guarantees cover the whole card: small, but not zero."""
 
 
-@register("divide", "promised")
+@register("divide", "guaranteed", deprecated=("promised",))
 @dataclass(frozen=True)
 class GuaranteedShare:
     """Every client gets its guaranteed share (``share.sm``); clients without one share the rest by weight."""
@@ -25,7 +25,7 @@ class GuaranteedShare:
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        check(self, "divide.promised", squad_us=SQUAD_US)
+        check(self, "divide.guaranteed", squad_us=SQUAD_US)
 
     def next_squad(
         self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
