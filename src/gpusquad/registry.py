@@ -1,15 +1,15 @@
-"""Finds everything that can be plugged in: policies, predictors, trace readers.
+"""Finds plug-ins: policies, predictors, trace readers.
 
-A plug-in is one class in one file, registered where it stands::
+A plug-in is one class in one file, registered by a decorator::
 
     @register("order", "las")
     @dataclass(frozen=True)
     class LeastAttainedService:
-        '''Jobs that have had the least GPU time go first.'''
+        '''Jobs with the least GPU time so far go first.'''
         quantum_s: float = 3600.0
 
-Its fields are its parameters, so ``las:quantum_s=60`` makes one. Packages of others join by an entry point in
-the group ``gpusquad`` that names a module to import.
+Its fields are its parameters, so ``las:quantum_s=60`` creates one. Other packages add plug-ins by an entry point in the
+group ``gpusquad`` that names a module to import.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpusquad.model.errors import Invalid
 
 T = TypeVar("T", bound=type)
 
-_ROOMS = {
+_PACKAGES = {
     "order": "gpusquad.policies.order",
     "plan": "gpusquad.policies.plan",
     "place": "gpusquad.policies.place",
@@ -38,8 +38,8 @@ _ROOMS = {
     "predictor": "gpusquad.predict",
     "reader": "gpusquad.sim.traces",
 }
-_found: dict[str, dict[str, type]] = {kind: {} for kind in _ROOMS}
-_deprecated: dict[str, dict[str, str]] = {kind: {} for kind in _ROOMS}
+_found: dict[str, dict[str, type]] = {kind: {} for kind in _PACKAGES}
+_deprecated: dict[str, dict[str, str]] = {kind: {} for kind in _PACKAGES}
 """By kind: deprecated names and the names that replace them."""
 _searched: set[str] = set()
 _warned: set[tuple[str, str]] = set()
@@ -57,7 +57,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """What a person wants to know of a plug-in."""
+    """Description of a plug-in for users."""
 
     kind: str
     name: str
@@ -82,7 +82,7 @@ def register(kind: str, name: str, deprecated: tuple[str, ...] = ()) -> Callable
 
 
 def forget(kind: str, name: str) -> None:
-    """Take a plug-in out again (tests and reloads)."""
+    """Remove a plug-in (tests and reloads)."""
     _found[kind].pop(name, None)
 
 
@@ -92,13 +92,13 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> type:
-    """The class registered under that name."""
+    """The class registered under this name."""
     _search(kind)
     name = _current(kind, name)
     try:
         return _found[kind][name]
     except KeyError:
-        raise Invalid(kind, f"there is no {kind} {name!r}", f"choose from {', '.join(names(kind))}") from None
+        raise Invalid(kind, f"{kind} {name!r} does not exist", f"choose from {', '.join(names(kind))}") from None
 
 
 def _current(kind: str, name: str) -> str:
@@ -113,7 +113,7 @@ def _current(kind: str, name: str) -> str:
 
 
 def create(kind: str, spec: str) -> Any:
-    """Make one from text: ``easy`` or ``easy:backfill=shortest,reservations=2``."""
+    """Create a plug-in from text: ``easy`` or ``easy:backfill=shortest,reservations=2``."""
     name, colon, rest = spec.partition(":")
     cls = find(kind, name.strip())
     field = f"{kind}.{name.strip()}"
@@ -121,7 +121,7 @@ def create(kind: str, spec: str) -> Any:
     items = [part.strip() for part in rest.split(",") if part.strip()]
     known = f"parameters: {', '.join(allowed) or 'none'}"
     if colon and not items:
-        raise Invalid(field, "no parameter follows the colon", f"leave the colon out; {known}")
+        raise Invalid(field, "no parameter follows the colon", f"omit the colon; {known}")
     values = _values(items, field, typing.get_type_hints(cls), allowed, known)
     try:
         return cls(**values)
@@ -132,7 +132,7 @@ def create(kind: str, spec: str) -> Any:
 
 
 def describe(kind: str | None = None) -> list[RegistryEntry]:
-    """Every plug-in of a kind (of all kinds), with its one-line summary and parameters."""
+    """All plug-ins of a kind (or of all kinds), with summary and parameters."""
     result = []
     for each in [kind] if kind else list(_found):
         for name in names(each):
@@ -145,7 +145,7 @@ def describe(kind: str | None = None) -> list[RegistryEntry]:
 def _values(
     items: list[str], field: str, hints: dict[str, Any], allowed: dict[str, dataclasses.Field], known: str
 ) -> dict[str, object]:
-    """Each parameter at most once, and of its type."""
+    """Read parameters, each at most once, by their types."""
     values: dict[str, object] = {}
     for item in items:
         key, equals, text = item.partition("=")
@@ -153,14 +153,14 @@ def _values(
         if key not in allowed or not equals:
             raise Invalid(field, f"cannot read {item!r}", known)
         if key in values:
-            raise Invalid(f"{field}.{key}", "is named twice", "keep one of them")
+            raise Invalid(f"{field}.{key}", "is given twice", "keep one of them")
         values[key] = _meant(_typed(text.strip(), hints[key], f"{field}.{key}"), text.strip(), f"{field}.{key}")
     return values
 
 
 def _meant(value: object, text: str, field: str) -> object:
-    """``inf`` says that there is no limit; a number too large for a float, or none at all, says nothing. A plug-in may
-    still refuse to be without a limit."""
+    """Accept ``inf`` as no limit, but refuse NaN and numbers too large for a float. A plug-in may still refuse
+    ``inf``."""
     if isinstance(value, float) and not math.isfinite(value) and text.lower() != "inf":
         raise Invalid(field, f"{text!r} is not a finite number", "write it in digits, or inf for no limit")
     return value
@@ -182,7 +182,7 @@ def _typed(text: str, hint: Any, field: str) -> object:
     if origin is typing.Literal:
         choices = typing.get_args(hint)
         if text not in choices:
-            raise Invalid(field, f"{text!r} is none of {', '.join(map(str, choices))}")
+            raise Invalid(field, f"{text!r} is not one of {', '.join(map(str, choices))}")
         return text
     if hint is bool:
         if text.lower() not in ("true", "false", "yes", "no", "1", "0"):
@@ -195,15 +195,15 @@ def _typed(text: str, hint: Any, field: str) -> object:
 
 
 def _search(kind: str) -> None:
-    """Import a room once, and what entry points name."""
+    """Import the modules of a kind and the entry points, once."""
     if kind not in _found:
         raise Invalid("kind", f"unknown kind {kind!r}", f"choose from {', '.join(_found)}")
     if kind in _searched:
         return
     _searched.add(kind)
-    room = importlib.import_module(_ROOMS[kind])
-    for module in pkgutil.iter_modules(room.__path__):
-        importlib.import_module(f"{room.__name__}.{module.name}")
+    package = importlib.import_module(_PACKAGES[kind])
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
     if "entry points" not in _searched:
         _searched.add("entry points")
         for point in entry_points(group="gpusquad"):

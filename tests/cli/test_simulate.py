@@ -114,7 +114,8 @@ def test_lanes_and_who_may_be_preempted(trace, tmp_path):
     rules = tmp_path / "lanes.toml"
     rules.write_text('[[lanes]]\nname = "all"\n')
     simulate(trace, "--cluster", "1x1", "--lanes", rules, "--preemptible", "all", "--preempt", "order")
-    assert "there is no lane 'large'" in problem(trace, "--cluster", "1x1", "--lanes", rules, "--preemptible", "large")
+    told = problem(trace, "--cluster", "1x1", "--lanes", rules, "--preemptible", "large")
+    assert "lane 'large' does not exist" in told
 
 
 def test_a_card_that_fails_and_comes_back(trace, tmp_path):
@@ -191,14 +192,14 @@ def test_a_trace_may_bring_its_own_cluster(tmp_path):
     [
         ((), "error: cluster: is missing (write --cluster"),
         (("--cluster", "2y4"), "cluster: cannot read '2y4'"),
-        (("--cluster", "1x1", "--order", "nope"), "there is no order 'nope' (choose from"),
-        (("--cluster", "1x1", "--plan", "easy:backfill=longest"), "'longest' is none of order, shortest"),
+        (("--cluster", "1x1", "--order", "nope"), "order 'nope' does not exist (choose from"),
+        (("--cluster", "1x1", "--plan", "easy:backfill=longest"), "'longest' is not one of order, shortest"),
         (("--cluster", "1x1", "--mode", "jtc"), "did you mean 'jct'"),
-        (("--cluster", "1x1", "--format", "csv"), "there is no reader 'csv'"),
+        (("--cluster", "1x1", "--format", "csv"), "reader 'csv' does not exist"),
         (("--cluster", "1x1", "--compare", "fifo,,jct"), "empty entry"),
         (("--cluster", "1x1", "--compare", "fifo,fifo"), "lists 'fifo' twice"),
         (("--cluster", "1x1", "--compare", "a+b+c+d"), "write order+plan+place"),
-        (("--cluster", "1x1", "--estimates", "predict", "--predictor", "nope"), "there is no predictor 'nope'"),
+        (("--cluster", "1x1", "--estimates", "predict", "--predictor", "nope"), "predictor 'nope' does not exist"),
         (("--cluster", "1x1", "--dump", "f"), "needs both a file and a time"),
         (("--cluster", "1x1", "--dump", "f", "--dump-at", "nan"), "is not a time"),
         (
@@ -207,7 +208,7 @@ def test_a_trace_may_bring_its_own_cluster(tmp_path):
         ),
         (("--cluster", "1x1", "--report", "."), "is a directory"),
         (("--cluster", "1x1", "--incidents", "none.jsonl"), "there is no file 'none.jsonl'"),
-        (("--cluster", "1x1", "--lanes", "none.toml"), "there is no file 'none.toml'"),
+        (("--cluster", "1x1", "--lanes", "none.toml"), "file 'none.toml' does not exist"),
         (("--cluster", "1x1", "--pairs", "none.json"), "cannot read none.json"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_name_does_not_lead_out_of_the_folders(tmp_path, monkeypatch):
     write(tmp_path, "secret", "")
     (tmp_path / "modes").mkdir()
     monkeypatch.setenv("GPUSQUAD_MODES", str(tmp_path / "modes"))
-    with pytest.raises(Invalid, match="there is no mode"):
+    with pytest.raises(Invalid, match="does not exist"):
         load_mode("../secret")
 
 
@@ -121,12 +121,12 @@ def test_a_name_does_not_lead_out_of_the_folders(tmp_path, monkeypatch):
         ("[preempt]\nmin_run_s = nan", "mode bad.preempt.min_run_s", "finite"),
         ('[preempt]\nlanes = ["smal"]', "mode bad.preempt.lanes", "did you mean 'small'"),
         ("[[lanes]]\nmin_gpus = 1", "mode bad.lanes[0].name", "missing"),
-        ('[[lanes]]\nname = "a"\npriorities = ["hi"]', "mode bad.lanes[0].priorities", "no class"),
-        ('[[lanes]]\nname = "a"\nmin_gpus = 4\nmax_gpus = 2', "mode bad.lanes[0].lane.a", "holds no job"),
+        ('[[lanes]]\nname = "a"\npriorities = ["hi"]', "mode bad.lanes[0].priorities", "not a priority class"),
+        ('[[lanes]]\nname = "a"\nmin_gpus = 4\nmax_gpus = 2', "mode bad.lanes[0].lane.a", "matches no job"),
         ('[[lanes]]\nname = "a"\n[[lanes]]\nname = "a"', "mode bad.lanes[1].name", "twice"),
-        ('[[tenants]]\nname = "a"\nweight = 0', "mode bad.tenants[0].tenant.a.weight", "above zero"),
+        ('[[tenants]]\nname = "a"\nweight = 0', "mode bad.tenants[0].tenant.a.weight", "greater than zero"),
         ("lanes = 3", "mode bad.lanes", "expected a list"),
-        ("version = 2", "mode bad.version", "not known"),
+        ("version = 2", "mode bad.version", "is unknown"),
         ("order =", "mode", "not TOML"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_wrong_file_names_the_field_and_what_was_meant(tmp_path, text, field, 
 def test_a_name_that_is_none_and_a_file_that_is_not_there(tmp_path):
     with pytest.raises(Invalid, match="did you mean 'jct'"):
         load_mode("jtc")
-    with pytest.raises(Invalid, match="there is no file"):
+    with pytest.raises(Invalid, match="does not exist"):
         load_mode(tmp_path / "none.toml")
 
 
@@ -152,7 +152,7 @@ def test_the_default_lane_file_says_what_the_core_does_by_default():
 def test_which_lane_may_be_preempted_is_a_parameter(tmp_path):
     assert [lane.preemptible for lane in load_lanes()] == [False, True]
     assert [lane.preemptible for lane in load_lanes(preemptible=["large"])] == [True, False]
-    with pytest.raises(Invalid, match="there is no lane 'huge'"):
+    with pytest.raises(Invalid, match="lane 'huge' does not exist"):
         load_lanes(preemptible=["huge"])
     with pytest.raises(Invalid, match=r"rules\.toml\.lanes: is missing"):
         load_lanes(write(tmp_path, "rules", ""))

@@ -239,14 +239,14 @@ def test_standalone_overcommits_for_likes_only_and_never_sms():
     put(space, spec, job("b", share(400, 12), app="b"))
     (placement,) = put(space, spec, job("a3", share(400, 4), app="a"))
     assert placement.all_cards() == [1]
-    assert "a3 is not beside its like on n0/0: it asks for 4.3 GB and 40% of the SMs" in placement.note
+    assert "a3 is not beside the same application on n0/0: it requests 4.3 GB and 40% of the SMs" in placement.note
 
 
 def test_standalone_says_nothing_of_memory_that_is_not_known():
     space = nodes(2, gib=0)
     put(space, "standalone", job("a1", share(600), app="a"))
     (placement,) = put(space, "standalone", job("a2", share(600), app="a"))
-    assert placement.note == "a2 is not beside its like on n0/0: it asks for 60% of the SMs, free is 40%"
+    assert placement.note == "a2 is not beside the same application on n0/0: it requests 60% of the SMs, free is 40%"
 
 
 # -- topology -----------------------------------------------------------------------------------------------------

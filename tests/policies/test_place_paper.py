@@ -68,7 +68,7 @@ def test_only_overcommit_exceeds_the_memory_of_a_card():
 def test_standalone_without_overcommit_keeps_likes_together_and_says_where_it_could_not():
     space, notes = place_all("standalone")
     assert cards(space) == Counter(["L", "L", "QQ", "GGTT"])
-    assert notes["L2"] == "L2 is not beside its like on gpu0: it asks for 8.3 GB, free is 3.7 GB"
+    assert notes["L2"] == "L2 is not beside the same application on gpu0: it requests 8.3 GB, free is 3.7 GB"
     assert notes["G1"].endswith("with T: no card is idle")
     assert not any(notes[job] for job in ("L1", "Q1", "Q2", "T1", "T2", "G2"))
 

@@ -75,7 +75,7 @@ def test_a_policy_that_is_not_there_is_refused_at_its_field(page: Any, service: 
     order.fill("nobody")
     page.get_by_role("button", name="Preview").click()
     expect(order).to_have_attribute("aria-invalid", "true")
-    expect(page.get_by_text("there is no order 'nobody'")).to_be_visible()
+    expect(page.get_by_text("order 'nobody' does not exist")).to_be_visible()
 
 
 def test_one_card_is_divided_by_another_policy(page: Any, service: RunningService) -> None:

@@ -1,4 +1,4 @@
-"""Clusters and maintenance windows as users write them, checked field by field, and back.
+"""Conversion between clusters with maintenance windows and the data that users write, with checks.
 
 ::
 
@@ -35,7 +35,7 @@ _EQUAL_CARDS = ("gpus", "gpu_model", "gpu_memory", "sms", "domain_size")
 _NODE = ("id", "count", "cpu", "memory", "rack", "extras", *_EQUAL_CARDS, "cards")
 _CARD = ("id", "model", "memory", "sms", "domain")
 _GENERIC = Card("generic")
-# A node that says nothing of CPU and memory is not short of them: the same as a NODESxGPUS grid gives.
+# Default CPU and memory of a node, ample as in a NODESxGPUS grid.
 _CORES_A_CARD = 16
 _MEMORY_A_CARD = 256 * GIB
 
@@ -62,7 +62,7 @@ def cluster_from_dict(data: dict, where: str = "") -> tuple[Cluster, tuple[Maint
 
 
 def cluster_to_dict(cluster: Cluster, windows: Sequence[MaintenanceWindow] = ()) -> dict:
-    """Plain data that ``cluster_from_dict`` reads back to an equal cluster: every node and card by itself."""
+    """Plain data that ``cluster_from_dict`` reads back to an equal cluster. Lists every node and card."""
     result: dict = {"nodes": [_node_to_dict(node) for node in cluster.nodes]}
     if windows:
         result["windows"] = [_window_to_dict(window) for window in windows]
@@ -74,7 +74,7 @@ def _nodes(fields: Fields) -> list[Node]:
     name = fields.text("id", required=True)
     count = fields.optional_whole("count", low=1, high=MOST_NODES)
     if count is not None and "cards" in fields:
-        raise Invalid(fields.at("cards"), "stands beside count", "cards with names belong to one node: leave out count")
+        raise Invalid(fields.at("cards"), "cannot be combined with count", "named cards belong to one node: omit count")
     ids = [name] if count is None else [f"{name}-{index}" for index in range(count)]
     size = _cards_a_node(fields)
     if size * len(ids) > MOST_CARDS:
@@ -92,7 +92,7 @@ def _cards_a_node(fields: Fields) -> int:
         return fields.whole("gpus", 0, high=MOST_CARDS_A_NODE)
     both = [name for name in _EQUAL_CARDS if name in fields]
     if both:
-        raise Invalid(fields.at(both[0]), "stands beside cards", "describe the cards in one of the two ways")
+        raise Invalid(fields.at(both[0]), "cannot be combined with cards", "describe the cards in one of the two ways")
     cards = fields.raw("cards")
     return 0 if cards == [] else len(fields.rows("cards", MOST_CARDS_A_NODE))
 
@@ -139,11 +139,11 @@ def _window(fields: Fields, known: set[str]) -> MaintenanceWindow:
         field = f"{fields.at('nodes')}[{index}]"
         node = checked_text(row, field)
         if node not in known:
-            raise Invalid(field, f"there is no node {node!r}", "with a count they are id-0, id-1, …")
+            raise Invalid(field, f"node {node!r} does not exist", "with count, the names are id-0, id-1, …")
         nodes.append(node)
     start_us, end_us = fields.us("start"), fields.optional_us("end")
     if end_us is not None and end_us <= start_us:
-        raise Invalid(fields.at("end"), "is not after start", "leave it out if the end is not known")
+        raise Invalid(fields.at("end"), "is not after start", "omit it if the end is unknown")
     return MaintenanceWindow(name, tuple(nodes), start_us, end_us)
 
 

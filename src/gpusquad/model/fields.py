@@ -1,4 +1,4 @@
-"""Reads plain dictionaries from outside, one checked field at a time. Every error names the full path of the field."""
+"""Reads plain dictionaries from outside with checks. Errors give the full path of the field."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from gpusquad.model.units import US_PER_S, number, parse_bytes, parse_milli, par
 
 MOST_TEXT = 256
 MOST_NUMBER = 2**53
-"""Above it a float no longer holds every whole number."""
+"""Largest number below which a float holds every integer."""
 MOST_US = 2**51 - 1
-"""71 years: below it, seconds as a float still give back every microsecond."""
+"""71 years: up to it, seconds as a float keep every microsecond."""
 MOST_CORES = 1_000_000
 MOST_AMOUNTS = 256
 CPU_MILLI = 1000
 
 
 class Fields:
-    """The fields of one object, and where it stands in the whole."""
+    """The fields of one object, with its path."""
 
     def __init__(self, data: object, where: str, known: Collection[str]) -> None:
         self.where = where
         if not isinstance(data, dict):
-            raise Invalid(where or "data", f"expected fields with names, got {_short(data)}")
+            raise Invalid(where or "data", f"expected named fields, got {_short(data)}")
         for name, value in data.items():
             if name not in known:
                 raise Invalid(self.at(str(name)[:MOST_TEXT]), "is not a known field", _cure(name, known))
@@ -51,7 +51,7 @@ class Fields:
     def choice(self, name: str, default: str, choices: Collection[str]) -> str:
         value = self.text(name, default)
         if value not in choices:
-            raise Invalid(self.at(name), f"{value!r} is none of {', '.join(choices)}", _meant(value, choices))
+            raise Invalid(self.at(name), f"{value!r} is not one of {', '.join(choices)}", _meant(value, choices))
         return value
 
     def flag(self, name: str, default: bool) -> bool:
@@ -90,21 +90,21 @@ class Fields:
         return parse_bytes(self.raw(name), self.at(name)) if name in self else default
 
     def milli(self, name: str) -> int:
-        """A share of one card in thousandths; 0 stays 0."""
+        """A fraction of one card in thousandths; 0 stays 0."""
         value = self.raw(name)
         if value is None or (value == 0 and not isinstance(value, bool)):
             return 0
         return parse_milli(value, self.at(name))
 
     def bytes_or_milli(self, name: str) -> tuple[int, int]:
-        """Memory of a card: an amount (``10GiB``) or a percentage of it; the other one is 0."""
+        """Memory of a card as an amount (``10GiB``) or a percentage; the other value is 0."""
         value = self.raw(name)
         if isinstance(value, str) and value.rstrip().endswith("%"):
             return 0, parse_milli(value, self.at(name))
         amount, ratio = self.bytes(name), _ratio_of(value)
         if ratio is not None:
             cure = f"for a part of the card write {ratio * 100:g}%"
-            raise Invalid(self.at(name), f"{_short(value)} is no number of bytes", cure)
+            raise Invalid(self.at(name), f"{_short(value)} is not a number of bytes", cure)
         return amount, 0
 
     def cpu_milli(self, name: str, default: int = 0) -> int:
@@ -128,7 +128,7 @@ class Fields:
         return number(value, self.at(name), high=1.0)
 
     def per_s(self, name: str) -> float | None:
-        """So many a second (``5`` or ``5/s``), and more than none."""
+        """A positive rate per second (``5`` or ``5/s``)."""
         value = self.raw(name)
         if value is None:
             return None
@@ -136,22 +136,22 @@ class Fields:
             value = _plain(value.strip().removesuffix("/s"), self.at(name), "5 or 5/s, which is so many a second")
         value = number(value, self.at(name))
         if value == 0:
-            raise Invalid(self.at(name), "is zero", "leave it out if there is no goal")
+            raise Invalid(self.at(name), "is zero", "omit it if there is no SLO")
         return value
 
     def rows(self, name: str, most: int) -> list[object]:
-        """A list that holds something, and not too much."""
+        """A non-empty list of at most ``most`` entries."""
         value = self.raw(name)
         if not isinstance(value, (list, tuple)):
             raise Invalid(self.at(name), f"expected a list, got {_short(value)}")
         if not value:
-            raise Invalid(self.at(name), "is empty", "give at least one, or leave the field out")
+            raise Invalid(self.at(name), "is empty", "give at least one, or omit the field")
         if len(value) > most:
             raise Invalid(self.at(name), f"has {len(value)} entries, more than {most}")
         return list(value)
 
     def amounts(self, name: str) -> tuple[tuple[str, int], ...]:
-        """Things by name, and how many of each: at least one."""
+        """Names with positive amounts."""
         if name not in self:
             return ()
         value = self.raw(name)
@@ -164,7 +164,7 @@ class Fields:
     def version(self) -> None:
         """The format's version, where a file gives one."""
         if "version" in self and self.whole("version", 1, high=2**31) != 1:
-            raise Invalid(self.at("version"), f"{self.raw('version')} is not known", "write version: 1")
+            raise Invalid(self.at("version"), f"{self.raw('version')} is unknown", "write version: 1")
 
 
 def checked_text(value: object, field: str, *, may_be_empty: bool = False) -> str:
@@ -176,12 +176,12 @@ def checked_text(value: object, field: str, *, may_be_empty: bool = False) -> st
     if len(value) > MOST_TEXT:
         raise Invalid(field, f"has {len(value)} characters", f"keep it to {MOST_TEXT}")
     if not value.isprintable():
-        raise Invalid(field, f"{_short(value)} holds characters that cannot be printed")
+        raise Invalid(field, f"{_short(value)} contains characters that cannot be printed")
     return value
 
 
 def seconds(us: int) -> int | float:
-    """Microseconds as seconds, whole where they are."""
+    """Microseconds as seconds, as an integer if possible."""
     return us // US_PER_S if us % US_PER_S == 0 else us / US_PER_S
 
 
@@ -190,11 +190,11 @@ def cores(milli: int) -> int | float:
 
 
 def _check_size(value: object, field: str) -> None:
-    """Refuse early what would make later steps slow or their messages long."""
+    """Refuse values that would make later steps slow or messages long."""
     if isinstance(value, str) and len(value) > MOST_TEXT:
         raise Invalid(field, f"has {len(value)} characters", f"keep it to {MOST_TEXT}")
     if isinstance(value, int) and abs(value) > MOST_NUMBER:
-        raise Invalid(field, f"is beyond {MOST_NUMBER}")
+        raise Invalid(field, f"is larger than {MOST_NUMBER}")
 
 
 def _cores(value: object, field: str) -> float:
@@ -208,7 +208,7 @@ def _cores(value: object, field: str) -> float:
 
 def _plain(text: str, field: str, example: str) -> float:
     try:
-        return float(text.replace("_", "?"))  # Python reads 1_000, no unit of ours does
+        return float(text.replace("_", "?"))  # Python reads 1_000; units here do not allow it
     except ValueError:
         raise Invalid(field, f"cannot read {_short(text)}", f"write for example {example}") from None
 
@@ -229,7 +229,7 @@ def _short(value: object) -> str:
 
 
 def _ratio_of(value: object) -> float | None:
-    """What is written like a part of something (``0.3``, ``1.0``), and not like a number of things."""
+    """The value if it is written like a ratio (``0.3``, ``1.0``) and not like a count."""
     if not isinstance(value, (float, str)) or "." not in str(value):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What was measured of workloads alone on a card and beside each other, and how fast a job runs among neighbours."""
+"""Measurements of workloads alone on a card and together, and the rate of a job beside neighbours."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from gpusquad.model.job import Job
 from gpusquad.model.units import WHOLE_MILLI
 
 Sharing = Literal["time-slicing", "mps"]
-"""How a card is shared: whole contexts in turns, or side by side through the multi-process service."""
+"""How a card is shared: time-sliced contexts, or concurrently through MPS."""
 SHARING_MODES: tuple[Sharing, ...] = ("time-slicing", "mps")
 
 
 class Rate(Protocol):
-    """How fast a job runs beside these neighbours on a card of this model: 1 is alone, 0 they do not fit."""
+    """Rate of a job beside these neighbours on a card of this model. 1: as alone; 0: they do not fit."""
 
     def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementSetting:
-    """What figures hold for. Figures of different settings are never mixed."""
+    """Conditions of a measurement. Results of different settings are never mixed."""
 
     gpu: str
-    """The card's model, as NVML names it."""
+    """Model of the card, as reported by NVML."""
     driver: str
     sharing: Sharing
     memory_bytes: int | None = None
-    """So much of the card could be used, all together. None: all of it."""
+    """Memory of the card available to all workloads together. None: all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +50,33 @@ class SoloMeasurement:
     steps_per_s: ConfidenceInterval
     """On the whole card."""
     by_sm: tuple[tuple[int, float], ...] = ((WHOLE_MILLI, 1.0),)
-    """Thousandths of the SMs, and the speed with them over that with all; the fewest first."""
+    """Pairs of thousandths of the SMs and speed relative to all SMs, ascending."""
     utilisation_ratio: float = 0.0
-    """Of the time, a kernel was running."""
+    """Fraction of the time in which a kernel was running."""
     bandwidth_ratio: float = 0.0
-    """Of the time, memory was being read or written."""
+    """Fraction of the time in which memory was read or written."""
     memory_bytes: int = 0
-    """Its context included."""
+    """Peak memory, including the context."""
     power_w: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CoRun:
-    """Workloads that ran together on one card: two for a pair, three for a triple; the same one may come twice."""
+    """A measurement of two or three workloads together on one card. The same workload may occur twice."""
 
     workloads: tuple[str, ...]
     sm_milli: tuple[int, ...]
-    """What each was given of the SMs; 1000 for all: no restriction."""
+    """Thousandths of the SMs of each workload. 1000: no restriction."""
     ratios: tuple[ConfidenceInterval, ...] = ()
-    """Speed of each together over its speed alone on the whole card. Empty: they do not fit in memory."""
+    """Rate of each workload: speed together over speed alone on the whole card. Empty: they do not fit in memory."""
     samples: tuple[tuple[float, ...], ...] = ()
-    """The ratios of each, repeat by repeat: what tests are made on."""
+    """Rates of each workload by repeat, for statistical tests."""
     utilisation_ratio: float = 0.0
     bandwidth_ratio: float = 0.0
     memory_bytes: int = 0
     power_w: float = 0.0
     out_of_memory: tuple[bool, ...] = ()
-    """Which of them ran out of memory; empty: none did."""
+    """Which workloads ran out of memory. Empty: none."""
 
     @property
     def fits(self) -> bool:
@@ -89,7 +89,7 @@ class CoRun:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementSeries:
-    """All that one series of measurements found."""
+    """Results of one series of measurements."""
 
     setting: MeasurementSetting
     at_us: int
@@ -100,7 +100,8 @@ class MeasurementSeries:
         return next((solo for solo in self.solos if solo.workload == workload), None)
 
     def pairs(self) -> list[tuple[str, str, CoRun, int]]:
-        """Every ordered pair: own, other, the run that tells, and the place of own in it. A twin comes once."""
+        """Every ordered pair: own, other, their co-run, and the position of own in it. A pair of equal workloads occurs
+        once."""
         found = []
         for run in self.co_runs:
             if len(run.workloads) == 2:

@@ -1,4 +1,4 @@
-"""Measurements as plain data and back, for the files that ``gpusquad measure`` keeps."""
+"""Measurements as plain data and back, for the files of ``gpusquad measure``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.model.interference import (
 )
 
 FORMAT = 1
-"""Of the files. A reader refuses a newer one rather than guess."""
+"""Format version of the files. A reader refuses other versions."""
 
 
 def to_data(measured: MeasurementSeries) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def to_data(measured: MeasurementSeries) -> dict[str, Any]:
 
 
 def from_data(data: object, where: str = "measured") -> MeasurementSeries:
-    """What ``to_data`` made, also after a way through JSON. Invalid: something else."""
+    """Read data written by ``to_data``, also via JSON. Raises ``Invalid`` for anything else."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise Invalid(where, f"is not a measurement of format {FORMAT}", "measure again with this version")
     try:

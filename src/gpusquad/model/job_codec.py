@@ -1,6 +1,6 @@
-"""Jobs as users write them, checked field by field, and back.
+"""Conversion between jobs and the data that users write, with checks.
 
-A job with one role may write it flat::
+A job with one role may omit ``roles``::
 
     {"id": "train", "tenant": "vision", "gpus": 8, "count": 4, "cpu": 64, "memory": "512GiB", "estimate": "6h"}
 
@@ -9,7 +9,8 @@ A part of a card is a ``share``; several roles are a list::
     {"id": "serve", "share": {"memory": "10GiB", "sm": 0.25, "isolation": "isolated"}, "slo": {"latency": "50ms"}}
     {"id": "rl", "roles": [{"name": "learner", "gpus": 4}, {"name": "actor", "count": 16, "cpu": 4}]}
 
-Times are seconds or carry a unit. ``submitted`` counts from the clock's zero, ``slo.deadline`` from the submission.
+Times are seconds or have a unit. ``submitted`` is relative to the zero of the clock, ``slo.deadline`` to the
+submission.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from gpusquad.model.slo_text import slo_from
 from gpusquad.model.units import WHOLE_MILLI, whole
 
 FLAT_ROLE = "task"
-"""Name of the role of a job that is written flat."""
+"""Role name of a job without roles."""
 MOST_ROLES = 256
 MOST_TASKS = 1_000_000
 MOST_GPUS = 4096
 MOST_MODELS = 64
 MOST_SIZES = 64
-"""Numbers of GPUs for which a run time may be expected."""
+"""Maximum number of entries in by_gpus."""
 
 _ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "extras", "where", "most_per_node",
          "gpus_together")  # fmt: skip
@@ -57,7 +58,7 @@ _SOURCES = ("declared", "measured", "predicted")
 
 
 def job_from_dict(data: dict, where: str = "") -> Job:
-    """A checked job. ``where`` names the place of ``data`` in a larger whole, for the errors."""
+    """A checked job. ``where``: path of ``data``, for errors."""
     fields = Fields(data, where, _JOB)
     fields.version()
     submitted_us = fields.us("submitted")
@@ -81,7 +82,7 @@ def job_from_dict(data: dict, where: str = "") -> Job:
 
 
 def job_to_dict(job: Job) -> dict:
-    """Plain data that ``job_from_dict`` reads back to an equal job. What is left at its default is left out."""
+    """Plain data that ``job_from_dict`` reads back to an equal job. Omits fields at their defaults."""
     result: dict = {"id": job.id}
     for name in _TEXTS:
         if getattr(job, name) != ("default" if name == "tenant" else ""):
@@ -167,7 +168,7 @@ def _request(fields: Fields) -> Request:
 
 
 _one_request = lru_cache(maxsize=4096)(Request)
-"""Equal requests are one object: the core then tells shapes apart by a cheap look."""
+"""Equal requests are one object, so that the core compares shapes cheaply."""
 
 
 def _share(fields: Fields) -> Share | None:
@@ -247,7 +248,7 @@ def _by_gpus(fields: Fields) -> tuple[tuple[int, int], ...]:
 
 
 def gpu_count(name: object, where: str) -> int:
-    """A number of GPUs that names a field: JSON has only texts there."""
+    """A number of GPUs used as a key, which is text in JSON."""
     text = str(name)
     if isinstance(name, bool) or not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) > 0):
         raise Invalid(where, "is not a number of GPUs", 'write for example by_gpus: {"1": 8h, "2": 5h}')

@@ -1,4 +1,4 @@
-"""A property worked out once. Like functools.cached_property without its lock, which costs more than our sums do."""
+"""A cached property without the lock of ``functools.cached_property``, which would cost more than the computation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):
-    """Kept in the instance's dict under its own name, so the second look finds it there."""
+    """Stores the value in the instance's dict under the same name, so that later accesses find it there."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
         self._work_out = work_out

@@ -1,4 +1,4 @@
-"""What a predictor is told and what it answers. Rooms that use predictions know these shapes, not the predictors."""
+"""Input and output of predictors. Users of predictions depend on these types, not on the predictors."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import BRIEF_US, RunTimePrediction
 
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""The quantiles every predictor gives."""
+"""Quantile levels that every predictor returns."""
 NOTHING_KNOWN_US = 1 << 60
-"""With the source "none"."""
+"""Run time of a prediction with the source "none"."""
 How = Literal["succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "running"]
 _CUT: frozenset[How] = frozenset({"timed_out", "cancelled", "preempted", "lost", "running"})
 
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """A predicted amount (microseconds, bytes) as a distribution: non-decreasing values at growing levels."""
+    """A predicted amount (microseconds, bytes) as a distribution: non-decreasing values at ascending levels."""
 
     levels: tuple[float, ...]
     values: tuple[int, ...]
     source: str
-    """Who says so: user, history, similar, analytical, progress, limit …"""
+    """Where it comes from: user, history, similar, analytical, progress, limit …"""
     confidence: float = 0.0
-    """0: a guess. 1: as good as measured. Says how much evidence stands behind it, not how narrow it is."""
+    """Amount of evidence, not the width of the distribution. 0: a guess. 1: as good as measured."""
     mean: float | None = None
-    """What such jobs take on average, where that is not what the values say."""
+    """Mean of such jobs, if it differs from the mean of the values."""
 
     def __post_init__(self) -> None:
         if not self.levels or len(self.levels) != len(self.values):
             raise Invalid("quantiles", f"{len(self.values)} values for {len(self.levels)} levels")
 
     def at(self, level: float) -> int:
-        """The value at a level, between those given along the logarithm: run times spread by factors."""
+        """The value at a level, interpolated on a logarithmic scale, because run times vary by factors."""
         levels, values = self.levels, self.values
         right = bisect_left(levels, level)
         if right == 0:
@@ -53,48 +53,50 @@ class Quantiles:
         return round(exp(log(low) + part * (log(high) - log(low))))
 
     def capped(self, most: int) -> Quantiles:
-        """Nothing above a limit."""
+        """The distribution capped at a limit."""
         if self.values[-1] <= most:
             return self
         mean = None if self.mean is None else min(self.mean, most)
         return replace(self, values=tuple(min(v, most) for v in self.values), mean=mean)
 
     def less(self, done_us: int) -> Quantiles:
-        """What is left when so much is done."""
+        """The distribution of the rest after ``done_us``."""
         mean = None if self.mean is None else max(1.0, self.mean - done_us)
         return replace(self, values=tuple(max(1, value - done_us) for value in self.values), mean=mean)
 
     def by(self, source: str, confidence: float | None = None) -> Quantiles:
-        """The same numbers under another name."""
+        """The same numbers with another source."""
         return replace(self, source=source, confidence=self.confidence if confidence is None else confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileLevels:
-    """Which quantile is used where."""
+    """Quantile levels used for planning."""
 
     shadow: float = 0.5
-    """When a running job's cards are counted on to be free."""
+    """Level at which a running job is assumed to release its cards."""
     candidate: float = 0.9
-    """How long somebody who wants to slip in is expected to stay."""
+    """Level for the stay of backfill candidates."""
     promise: float = 0.9
-    """What the start first promised to a waiting gang is made by, and any that is given when patience is over."""
+    """Level for the first reported start of a pending gang, and for all ends while the head has waited too long."""
     careful: float = 0.95
-    """How long somebody is expected to stay who wants to slip in before a gang whose patience is over."""
+    """Level for the stay of backfill candidates while the head has waited too long."""
 
     def __post_init__(self) -> None:
         for name in ("shadow", "candidate", "promise", "careful"):
             if not 0 < getattr(self, name) <= 1:
-                raise Invalid(name, f"{getattr(self, name)!r} is not a quantile", "use a number above 0, at most 1")
+                raise Invalid(
+                    name, f"{getattr(self, name)!r} is not a quantile level", "use a number above 0, at most 1"
+                )
         if self.candidate < self.shadow:
             raise Invalid(
                 "candidate",
                 f"{self.candidate} is below the shadow's {self.shadow}",
-                "who slips in must not be counted on to leave sooner than its cards are counted on",
+                "use at least the level of shadow: a backfilled job must not be expected to end sooner",
             )
 
     def prediction(self, run: Quantiles) -> RunTimePrediction:
-        """As the core takes it."""
+        """The prediction for the core."""
         mid_us = max(1, run.at(self.shadow))
         above = zip(run.levels, run.values, strict=True)
         return RunTimePrediction(
@@ -110,19 +112,19 @@ class QuantileLevels:
 
 
 def mean(run: Quantiles) -> float:
-    """Of the values at the levels, each for what lies nearest to it."""
+    """Mean of the distribution, each value weighted by the probability nearest to it."""
     return sum(part * max(value, 1) for part, value in _parts(run))
 
 
 def merit(run: Quantiles) -> float:
-    """Expected slowdown that a second of waiting adds (the mean of one over the run time, which a job that may be over
-    at once raises far more than its middle tells), for each second of its expected run time."""
+    """Expected slowdown added per second of waiting (the mean of 1 / run time, which a chance of a very short run
+    raises far more than the median suggests), divided by the expected run time in seconds."""
     slowdown = sum(part * US_PER_S / max(value, BRIEF_US) for part, value in _parts(run))
     return slowdown / mean(run) * US_PER_S
 
 
 def _parts(run: Quantiles) -> Iterator[tuple[float, int]]:
-    """How much of the distribution each value stands for."""
+    """Probability that each value represents."""
     below = 0.0
     for index, (level, value) in enumerate(zip(run.levels, run.values, strict=True)):
         above = (level + run.levels[index + 1]) / 2 if index + 1 < len(run.levels) else 1.0
@@ -131,58 +133,58 @@ def _parts(run: Quantiles) -> Iterator[tuple[float, int]]:
 
 
 def certain(value: int, source: str, confidence: float = 0.0) -> Quantiles:
-    """One number and nothing around it."""
+    """A distribution of one value."""
     return Quantiles((0.5,), (value,), source, confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A job that was on its cards, and for how long."""
+    """A past run of a job, with its run time."""
 
     job: Job
     run_us: int
     ended_us: int = 0
     how: How = "succeeded"
     peak_memory_bytes: int | None = None
-    """The most that any one card held of it."""
+    """Peak memory on one card."""
     cpu_milli: int | None = None
-    """The most CPU any one task used, over a minute."""
+    """Peak CPU of one task, averaged over a minute."""
 
     @property
     def was_cut(self) -> bool:
-        """Something else ended it (or nothing yet): left alone it would have run longer, nobody knows how much.
-        A job that failed has ended by itself: for those who wait for its cards that is its run time."""
+        """Whether the run time is only a lower bound, because the run was cut off or still runs. A failed job ended by
+        itself, so its run time counts."""
         return self.how in _CUT
 
 
 class Predictor(Protocol):
-    """How long a job will be on its cards.
+    """Predicts the time that a job will hold its cards.
 
-    Several threads use one predictor. ``learn``, ``train`` and (where it can be kept in a file) ``dump`` are called by
-    one of them, one after the other; the caller holds a lock over each ``learn`` and each ``predict``, so that these
-    never meet. Nobody holds it over ``train``: while that runs, ``predict`` is answered by what was there before. So
-    build the new aside and swap it in by one assignment at the end."""
+    Several threads use one predictor. One of them calls ``learn``, ``train`` and (if it can be stored in a file)
+    ``dump``, one after the other. The caller holds a lock over each ``learn`` and each ``predict``, so these never
+    overlap. It does not hold the lock over ``train``: meanwhile ``predict`` uses the previous model. So build the new
+    model separately and swap it in by one assignment at the end."""
 
     def predict(self, job: Job) -> Quantiles:
-        """Never slow and never failing: it stands on the way of every submission."""
+        """Predict the run time. Must be fast and must not fail, because every submission calls it."""
         ...
 
     def begin(self, job: Job, at_us: int) -> None:
-        """It is on its cards now. How long it has been there tells of jobs like it, before it is over."""
+        """A job started. Its elapsed time is evidence for similar jobs before it ends."""
         ...
 
     def learn(self, run: PastRun) -> None:
-        """A run is over. Cheap; what takes long waits for ``train``."""
+        """Learn from a finished run. Must be cheap; expensive work belongs in ``train``."""
         ...
 
     def fit(self, history: Iterable[PastRun]) -> None:
-        """From nothing, by all that is known, oldest first."""
+        """Learn from scratch from all past runs, oldest first."""
         ...
 
     def is_due(self) -> bool:
-        """Whether enough was learned for ``train`` to be worth its time."""
+        """Whether enough was learned since the last ``train``."""
         ...
 
     def train(self) -> None:
-        """The slow part of learning, off the path of decisions. ``predict`` may be called meanwhile."""
+        """The slow part of learning, outside scheduling. ``predict`` may be called meanwhile."""
         ...

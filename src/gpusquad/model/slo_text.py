@@ -1,4 +1,4 @@
-"""A goal in one line: ``p99=20ms,throughput=100``. So it is written on the command line, and so it goes with a pod."""
+"""An SLO in one line, ``p99=20ms,throughput=100``, for the command line and for pod annotations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 60
 
 
 def goals_in(text: str, field: str = "slo") -> dict[str, str | float]:
-    """The ``slo`` of a job file. ``field``: where the text stands, for errors."""
+    """Convert to the ``slo`` of a job file. ``field``: name of the field, for errors."""
     if len(text) > MOST_TEXT:
         raise Invalid(field, f"has {len(text)} characters", f"keep it to {MOST_TEXT}")
     result: dict[str, str | float] = {}
@@ -31,7 +31,7 @@ def goals_in(text: str, field: str = "slo") -> dict[str, str | float]:
 
 
 def slo_from(data: object, field: str, submitted_us: int) -> Slo:
-    """A deadline counts from the submission."""
+    """Read an SLO. A deadline is relative to the submit time."""
     given = Fields(data, field, _GOALS)
     deadline_us = given.optional_us("deadline")
     return Slo(
@@ -47,7 +47,7 @@ def slo_from_text(text: str, field: str, submitted_us: int = 0) -> Slo:
 
 
 def goal_text(slo: Slo | None, submitted_us: int = 0) -> str:
-    """As ``slo_from_text`` reads it again, exactly; empty: there is no goal."""
+    """Text that ``slo_from_text`` reads back exactly. Empty: no SLO."""
     if slo is None:
         return ""
     given = {
@@ -60,7 +60,7 @@ def goal_text(slo: Slo | None, submitted_us: int = 0) -> str:
 
 
 def _checked(name: str, text: str, field: str) -> str | float:
-    """The value, read once to see that it can be."""
+    """The value, after a check that it can be read."""
     value = _number(name, text, field) if name == "availability" and not text.endswith("%") else text
     fields = Fields({name: value}, field, _WRITTEN)
     if name == "throughput":
@@ -79,7 +79,7 @@ def _number(name: str, text: str, field: str) -> float:
 
 
 def _time(us: int) -> str:
-    """Exactly, and as people write it where that is the same."""
+    """The exact time, in the usual unit if possible."""
     if us % US_PER_S == 0:
         return f"{us // US_PER_S}s"
     return f"{us // _US_PER_MS}ms" if us % _US_PER_MS == 0 else f"{us}us"

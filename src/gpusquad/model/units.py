@@ -1,6 +1,6 @@
-"""Units at the edge: text and floats come in, whole bytes, microseconds and thousandths go out.
+"""Converts text and floats of users to integers: bytes, microseconds and thousandths.
 
-The core counts in integers so that sums of shares and of times are exact.
+The core uses integers so that sums of shares and times are exact.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def parse_milli(value: object, field: str) -> int:
     ratio = _scaled(value, field, {"": 1.0, "%": 0.01}, "0.25 or 25%")
     if ratio > 1.0:
         meant = f"did you mean {ratio:g}%? " if ratio <= 100 and "%" not in str(value) else ""
-        raise Invalid(field, f"{value!r} is more than one GPU", f"{meant}ask for whole GPUs with gpus: N")
+        raise Invalid(field, f"{value!r} is more than one GPU", f"{meant}request whole GPUs with gpus: N")
     milli = round(ratio * WHOLE_MILLI)
     if milli < 1:
         raise Invalid(field, f"{value!r} is less than a thousandth of a GPU")
@@ -93,7 +93,7 @@ def show_bytes(value: int) -> str:
 
 
 def at_most_bytes(value: int) -> str:
-    """The same, rounded down: whoever asks for it asks for no more."""
+    """The same, rounded down, so that requesting the shown amount never requests more."""
     amount, unit = _in_unit(value)
     return f"{amount:.0f} {unit}" if unit == "B" else f"{math.floor(amount * 10) / 10:.1f} {unit}"
 

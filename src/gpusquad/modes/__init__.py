@@ -1,4 +1,4 @@
-"""Modes: an order, a plan, a place and their surroundings under one name, in one readable file each."""
+"""Modes: named bundles of policies and their settings, one file each."""
 
 from gpusquad.modes.files import every_mode, load_lanes, load_mode, mode_names
 from gpusquad.modes.mode import Mode

@@ -1,8 +1,8 @@
-"""Where mode files and lane rules are found.
+"""Search paths of mode files and lane rules.
 
-A name is looked for in the directories of ``$GPUSQUAD_MODES`` (separated by colons), then in
-``~/.config/gpusquad/modes``, then among ours: whoever has a ``fair.toml`` of their own means that one.
-Whatever ends in ``.toml`` is a path.
+A name is searched in the directories of ``$GPUSQUAD_MODES`` (separated by colons), then in
+``~/.config/gpusquad/modes``, then among the built-in modes, so that a user's ``fair.toml`` overrides the built-in one.
+A name that ends in ``.toml`` is a path.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gpusquad.model.errors import Invalid
 from gpusquad.modes.mode import Mode
 from gpusquad.modes.read import lanes_from_dict, mode_from_dict, with_preemptible
 
-_OURS = Path(__file__).parent
-DEFAULT_RULES = _OURS / "lanes" / "default.toml"
+_BUILTIN = Path(__file__).parent
+DEFAULT_RULES = _BUILTIN / "lanes" / "default.toml"
 
 
 def load_mode(name_or_path: str | Path) -> Mode:
-    """A mode by its name, or from a file of yours."""
+    """Load a mode by name or from a file."""
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = _find(str(name_or_path))
@@ -31,12 +31,12 @@ def load_mode(name_or_path: str | Path) -> Mode:
 
 
 def mode_names() -> list[str]:
-    """Every mode that has a name."""
+    """Names of all modes on the search path."""
     return sorted({path.stem for folder in _folders() for path in folder.glob("*.toml") if path.is_file()})
 
 
 def every_mode() -> tuple[list[Mode], list[tuple[Path, Invalid]]]:
-    """All that can be read; and of the others the file, and what is wrong with it."""
+    """All valid modes, and the files of the others with their errors."""
     read, broken = [], []
     for path in map(_find, mode_names()):
         try:
@@ -47,8 +47,8 @@ def every_mode() -> tuple[list[Mode], list[tuple[Path, Invalid]]]:
 
 
 def load_lanes(path: str | Path | None = None, preemptible: Collection[str] | None = None) -> tuple[Lane, ...]:
-    """Lane rules from a file (ours if none is named). ``preemptible`` names the lanes that may be preempted, whatever
-    the file says."""
+    """Lane rules from a file (default: the built-in one). ``preemptible``: the lanes that may be preempted, overriding
+    the file."""
     path = DEFAULT_RULES if path is None else Path(path)
     lanes = lanes_from_dict(_read(path, "lanes"), path.name)
     return lanes if preemptible is None else with_preemptible(lanes, preemptible, "preemptible")
@@ -56,7 +56,7 @@ def load_lanes(path: str | Path | None = None, preemptible: Collection[str] | No
 
 def _folders() -> list[Path]:
     named = [Path(part).expanduser() for part in os.environ.get("GPUSQUAD_MODES", "").split(":") if part]
-    return [folder for folder in (*named, _config() / "gpusquad" / "modes", _OURS) if folder.is_dir()]
+    return [folder for folder in (*named, _config() / "gpusquad" / "modes", _BUILTIN) if folder.is_dir()]
 
 
 def _config() -> Path:
@@ -71,7 +71,7 @@ def _find(name: str) -> Path:
     close = get_close_matches(name[:64].lower(), mode_names(), 1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     raise Invalid(
-        "mode", f"there is no mode {name!r}", f"{meant}choose from {', '.join(mode_names())}, or name a .toml"
+        "mode", f"{name!r} does not exist", f"{meant}choose from {', '.join(mode_names())}, or give a .toml file"
     )
 
 
@@ -79,7 +79,7 @@ def _read(path: Path, field: str) -> dict:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Invalid(field, f"there is no file {str(path)!r}") from None
+        raise Invalid(field, f"file {str(path)!r} does not exist") from None
     except OSError as error:
         raise Invalid(field, f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What a mode is."""
+"""The ``Mode`` dataclass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusquad.model.prediction import QuantileLevels
 
 @dataclass(frozen=True)
 class Mode:
-    """A named bundle of choices. Policies are kept as text, as the file says them."""
+    """A named bundle of policies and settings. Policies are stored as text, as in the file."""
 
     name: str
     summary: str = ""
@@ -21,16 +21,16 @@ class Mode:
     plan: str = "easy"
     place: str = "binpack"
     divide: str = "equal"
-    """How a shared card is divided over time. Kept for the kernel tier; the cluster tier does not use it."""
+    """Divide policy of shared cards. The cluster scheduler does not use it."""
     predictor: str = ""
-    """Who foretells run times. Empty: as whoever runs it decides."""
+    """Run-time predictor. Empty: chosen by the service or the simulator."""
     uses: QuantileLevels = field(default_factory=QuantileLevels)
     preemption: PreemptionConfig = field(default_factory=PreemptionConfig)
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     tenants: tuple[TenantQuota, ...] = ()
 
     def policies(self, **overrides: Any) -> Policies:
-        """What the core runs on. ``overrides`` take the place of the mode's own: ``order="las"``, ``lanes=…``."""
+        """Create the policies. ``overrides`` replace the mode's own: ``order="las"``, ``lanes=…``."""
         chosen = {name: getattr(self, name) for name in ("order", "plan", "place", "preemption", "lanes", "tenants")}
         policies = make_policies(**(chosen | overrides))
         if policies.preemption.by == "none":

@@ -1,4 +1,4 @@
-"""Mode files and lane rules, checked field by field. Every error names the field with the file it stands in."""
+"""Reads and checks mode files and lane rules. Errors give the file and the field."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpusquad.model.prediction import QuantileLevels
 from gpusquad.model.units import number
 from gpusquad.modes.mode import Mode
 
-MOST_ROWS = 10_000
-MOST_GPUS = 10_000_000
+MAX_ROWS = 10_000
+MAX_GPUS = 10_000_000
 _MODE = ("version", "summary", "order", "plan", "place", "divide", "predict", "preempt", "lanes", "tenants")
 _PREDICT = ("by", "shadow", "candidate", "promise", "careful")
 _PREEMPT = ("by", "min_run_s", "most_per_job", "lanes")
@@ -31,7 +31,7 @@ Named = TypeVar("Named", Lane, TenantQuota)
 
 
 def mode_from_dict(data: dict, name: str) -> Mode:
-    """A checked mode from what its file says."""
+    """A checked mode from the data of its file."""
     fields = Fields(data, f"mode {name}", _MODE)
     fields.version()
     plain = Mode(name)
@@ -56,32 +56,32 @@ def mode_from_dict(data: dict, name: str) -> Mode:
 
 
 def lanes_from_dict(data: dict, name: str) -> tuple[Lane, ...]:
-    """Checked lane rules from what their file says."""
+    """Checked lane rules from the data of their file."""
     fields = Fields(data, name, ("version", "lanes"))
     fields.version()
     if "lanes" not in fields:
-        raise Invalid(fields.at("lanes"), "is missing", "write at least one [[lanes]]")
+        raise Invalid(fields.at("lanes"), "is missing", "add at least one [[lanes]]")
     return _rows(fields, "lanes", _LANE, _lane)
 
 
 def with_preemptible(lanes: tuple[Lane, ...], names: Collection[str], field: str) -> tuple[Lane, ...]:
-    """The same rules, where these lanes may be preempted and no others."""
+    """The same rules, with exactly these lanes preemptible."""
     known = [lane.name for lane in lanes]
     for name in names:
         if name not in known:
-            raise Invalid(field, f"there is no lane {name!r}", _choose(name, known))
+            raise Invalid(field, f"lane {name!r} does not exist", _choose(name, known))
     return tuple(replace(lane, preemptible=lane.name in names) for lane in lanes)
 
 
 def _spec(fields: Fields, kind: str, default: str) -> str:
-    """A policy as text. It is made once, here, so that a wrong one is found when the file is read."""
+    """A policy as text. It is created once here, so that errors are found when the file is read."""
     return _made(fields, kind, kind, fields.text(kind, default))
 
 
 def _made(fields: Fields, field: str, kind: str, spec: str) -> str:
     name, known = spec.partition(":")[0].strip(), registry.names(kind)
     if name not in known:
-        raise Invalid(fields.at(field), f"there is no {kind} {name!r}", _choose(name, known))
+        raise Invalid(fields.at(field), f"{kind} {name!r} does not exist", _choose(name, known))
     try:
         registry.create(kind, spec)
     except Invalid as error:
@@ -107,7 +107,7 @@ def _preemption(fields: Fields) -> PreemptionConfig:
     return PreemptionConfig(
         by=cast(Any, fields.choice("by", plain.by, _BY)),
         min_run_s=_number(fields, "min_run_s", plain.min_run_s),
-        most_per_job=fields.whole("most_per_job", plain.most_per_job, high=MOST_ROWS),
+        most_per_job=fields.whole("most_per_job", plain.most_per_job, high=MAX_ROWS),
     )
 
 
@@ -117,12 +117,14 @@ def _lane(fields: Fields) -> Lane:
     for priority in priorities:
         if priority not in PRIORITY_CLASSES:
             raise Invalid(
-                fields.at("priorities"), f"{priority!r} is no class", _choose(priority, list(PRIORITY_CLASSES))
+                fields.at("priorities"),
+                f"{priority!r} is not a priority class",
+                _choose(priority, list(PRIORITY_CLASSES)),
             )
     return Lane(
         name=fields.text("name", required=True),
-        min_gpus=fields.whole("min_gpus", plain.min_gpus, high=MOST_GPUS),
-        max_gpus=fields.optional_whole("max_gpus", high=MOST_GPUS),
+        min_gpus=fields.whole("min_gpus", plain.min_gpus, high=MAX_GPUS),
+        max_gpus=fields.optional_whole("max_gpus", high=MAX_GPUS),
         tenants=_texts(fields, "tenants"),
         priorities=priorities,
         preemptible=fields.flag("preemptible", plain.preemptible),
@@ -135,15 +137,15 @@ def _tenant(fields: Fields) -> TenantQuota:
     return TenantQuota(
         name=fields.text("name", required=True),
         weight=_number(fields, "weight", plain.weight),
-        guaranteed_gpus=fields.optional_whole("guaranteed_gpus", high=MOST_GPUS),
-        limit_gpus=fields.optional_whole("limit_gpus", high=MOST_GPUS),
+        guaranteed_gpus=fields.optional_whole("guaranteed_gpus", high=MAX_GPUS),
+        limit_gpus=fields.optional_whole("limit_gpus", high=MAX_GPUS),
         reclaim_s=_number(fields, "reclaim_s", plain.reclaim_s),
     )
 
 
 def _rows(fields: Fields, name: str, known: Collection[str], make: Callable[[Fields], Named]) -> tuple[Named, ...]:
     made: dict[str, Named] = {}
-    for index, row in enumerate(fields.rows(name, MOST_ROWS)):
+    for index, row in enumerate(fields.rows(name, MAX_ROWS)):
         inner = Fields(row, f"{fields.at(name)}[{index}]", known)
         try:
             one = make(inner)
@@ -158,7 +160,7 @@ def _rows(fields: Fields, name: str, known: Collection[str], make: Callable[[Fie
 def _texts(fields: Fields, name: str) -> tuple[str, ...]:
     if name not in fields or fields.raw(name) == []:
         return ()
-    rows: Iterable[object] = fields.rows(name, MOST_ROWS)
+    rows: Iterable[object] = fields.rows(name, MAX_ROWS)
     return tuple(checked_text(row, f"{fields.at(name)}[{index}]") for index, row in enumerate(rows))
 
 

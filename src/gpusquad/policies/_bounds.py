@@ -1,4 +1,4 @@
-"""What the parameters of a policy may be: said once for each, and refused in the same words."""
+"""Range checks of policy parameters, with one wording for all errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ Range = tuple[float, float]
 
 
 def check(policy: object, name: str, **ranges: Range) -> None:
-    """Each of these fields of the policy lies within its range, both ends included; not a number lies in none.
-    ``name``: its kind and its own, ``divide.slo``."""
+    """Check that each of these fields lies within its range, both ends included. NaN lies in none.
+    ``name``: kind and name of the policy, for example ``divide.slo``."""
     for field, (low, high) in ranges.items():
         value = getattr(policy, field)
         if not low <= value <= high:

@@ -1,1 +1,1 @@
-"""Who is next. An order is ``key(job, view)``, smallest first, or ``next(view)`` where each start changes the order."""
+"""Order policies sort the pending queue: ``key(job, view)``, smallest first."""

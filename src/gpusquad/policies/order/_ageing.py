@@ -1,4 +1,4 @@
-"""Ageing, so that no order starves a job: who has waited too long goes by request time, before all others."""
+"""Ageing, so that no order policy starves a job: overdue jobs go first, by submit time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ DAY_S = 86_400.0
 
 
 def waited_us(job: Job, view: OrderView) -> int:
-    """Time since the request that was not spent running.
+    """Time since submission that was not spent running.
 
-    Running time is taken off because a job that has run for days has not waited: under a preempting order it would
-    otherwise grow old on the cards and could never be moved again. A job without GPUs has no record of service, so its
-    whole age counts.
+    Run time is subtracted because a job that has run for days has not waited. Under a preempting order it would
+    otherwise become overdue while running and could never be preempted again. A job without GPUs has no service record,
+    so its whole age counts.
     """
     age_us = view.now_us - job.submitted_us
     if not job.gpu_milli:
@@ -26,19 +26,21 @@ def waited_us(job: Job, view: OrderView) -> int:
 
 
 def is_overdue(job: Job, view: OrderView, max_wait_s: float) -> bool:
-    """Whether it has waited longer than anybody should."""
+    """Whether the job has waited longer than ``max_wait_s``."""
     limit_us = max_wait_s * US_PER_S
-    # The age is an upper bound and costs nothing; most jobs are young.
+    # The age is a cheap upper bound; most jobs are young.
     return view.now_us - job.submitted_us > limit_us and waited_us(job, view) > limit_us
 
 
 def check_wait(max_wait_s: float) -> None:
-    """Infinity is allowed: it turns ageing off."""
-    if not max_wait_s >= 0:  # said this way round, NaN fails too
-        raise Invalid("max_wait_s", f"{max_wait_s!r} is not a time", "use 0 or more seconds, or inf for no ageing")
+    """Check ``max_wait_s``. Infinity disables ageing."""
+    if not max_wait_s >= 0:  # written this way, NaN fails too
+        raise Invalid(
+            "max_wait_s", f"{max_wait_s!r} is not a non-negative time", "use 0 or more seconds, or inf for no ageing"
+        )
 
 
 def check_step(value: float, field: str) -> None:
-    """A width that the order divides by."""
+    """Check a divisor."""
     if not value > 0:
-        raise Invalid(field, f"{value!r} is not above zero", "use for example 3600")
+        raise Invalid(field, f"{value!r} is not greater than zero", "use for example 3600")

@@ -1,13 +1,14 @@
-"""What orders by predicted time do with a job of which nothing is predicted."""
+"""Jobs without a prediction in order policies by predicted time."""
 
 from __future__ import annotations
 
 from gpusquad.model.views import RunTimePrediction
 
 NO_ESTIMATE = "none"
-"""The source of a forecast that has nothing to stand on; its numbers are a stopgap for the plan."""
+"""Source of a prediction without evidence. Its numbers are placeholders for the plan."""
 
 
 def is_unknown(prediction: RunTimePrediction) -> bool:
-    """Such a job counts as the longest: leaving the estimate out must not be a way to the front."""
+    """Whether there is no prediction. Such a job counts as the longest, so that omitting the estimate brings no
+    advantage."""
     return prediction.source == NO_ESTIMATE

@@ -14,7 +14,7 @@ from gpusquad.registry import register
 @register("order", "drf")
 @dataclass(frozen=True)
 class DominantResourceFairness:
-    """The tenant that holds the least of its dominant resource, by weight, goes first; its jobs by request time."""
+    """Tenants with the smallest weighted share of their dominant resource first; their jobs by submit time."""
 
     varies: ClassVar[str] = "with_service"
     changes_with_each_start: ClassVar[bool] = True
@@ -25,5 +25,5 @@ class DominantResourceFairness:
         return (held, job.submitted_us, job.id)
 
     def next(self, view: OrderView) -> Job | None:
-        """Who starts next; ask again after each start."""
+        """The next job; call again after each start."""
         return min(view.waiting(), key=lambda job: self.key(job, view), default=None)

@@ -1,4 +1,4 @@
-"""Fair share of past use."""
+"""Fair share of past usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.registry import register
 @register("order", "fairshare")
 @dataclass(frozen=True)
 class FairShare:
-    """The tenant that used least of late, by weight, goes first; who has waited max_wait_s goes before all."""
+    """Tenants with the smallest weighted recent usage first. Jobs that waited max_wait_s go before all others."""
 
     varies: ClassVar[str] = "with_time"
 
@@ -31,7 +31,7 @@ class FairShare:
             return (0, job.submitted_us, job.id)
         tenant = view.tenant(job.tenant)
         used_gpu_s = tenant.decayed_gpu_s / tenant.weight if tenant.weight > 0 else math.inf
-        # Whole steps: use fades all the time, and tenants that are nearly even would swap places at every cycle.
-        # Infinity has no floor in steps (it gives NaN, which sorts nowhere), so it stays as it is.
+        # Whole steps: usage decays continuously, so nearly equal tenants would swap places in every cycle.
+        # Floor division of infinity gives NaN, which does not sort, so infinity stays as it is.
         steps = used_gpu_s // self.step_gpu_s if used_gpu_s < math.inf else math.inf
         return (1, steps, job.submitted_us, job.id)

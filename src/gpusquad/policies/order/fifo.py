@@ -14,7 +14,7 @@ from gpusquad.registry import register
 @register("order", "fifo")
 @dataclass(frozen=True)
 class Fifo:
-    """First come, first served, by request time; ties by arrival, or by the smaller amount of work."""
+    """First come, first served, by submit time. Ties: by arrival, or the smaller amount of work first."""
 
     varies: ClassVar[str] = "never"
 
@@ -22,7 +22,7 @@ class Fifo:
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if self.ties == "arrival":
-            # No id here: the core breaks equal keys by arrival, and ids need not sort as jobs arrived ("10" < "9").
+            # No ID here: the core breaks ties by arrival, and IDs need not sort by arrival ("10" < "9").
             return (job.submitted_us,)
         prediction = view.prediction(job)
         return (job.submitted_us, is_unknown(prediction), job.gpu_milli * prediction.mid_us, job.id)

@@ -14,7 +14,7 @@ from gpusquad.registry import register
 @register("order", "las")
 @dataclass(frozen=True)
 class LeastAttainedService:
-    """Jobs that have had the least GPU time go first and preempt; who has waited max_wait_s goes before all."""
+    """Jobs with the least GPU time so far go first and preempt. Jobs that waited max_wait_s go before all others."""
 
     varies: ClassVar[str] = "with_time"
     preempts: ClassVar[bool] = True
@@ -29,5 +29,5 @@ class LeastAttainedService:
     def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
             return (0, job.submitted_us, job.id)
-        # Whole quanta: by the second, two equal jobs would preempt each other without end.
+        # Whole quanta: otherwise two equal jobs would preempt each other endlessly.
         return (1, view.served_gpu_s(job) // self.quantum_s, job.submitted_us, job.id)

@@ -1,4 +1,4 @@
-"""Most slowdown saved first."""
+"""Largest saving of slowdown first."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _NEVER_US = 1 << 62
 @register("order", "merit")
 @dataclass(frozen=True)
 class MostMerit:
-    """Who saves most expected slowdown for its card time goes first, as long as nobody has to wait past max_wait_s."""
+    """Largest expected saving of slowdown per card time first, as long as no job waits longer than max_wait_s."""
 
     varies: ClassVar[str] = "when_due"
 
     max_wait_s: float = 2 * DAY_S
     wide: float = 0.0
-    """How much sooner a gang is overdue that needs the whole cluster: 0.5, in half the time."""
+    """Reduction of the maximum wait for a gang that needs the whole cluster. 0.5: overdue in half the time."""
     own_runs: float = 3.0
-    """How many times its own expected run time anybody may wait, even past max_wait_s. Where nothing bounds run times,
-    a limit in hours alone makes every long job due at once, and all go by their request time for days."""
+    """A job may also wait this multiple of its expected run time, even beyond max_wait_s. If run times are unbounded,
+    max_wait_s alone would make all long jobs due at once, and the order would be by submit time for days."""
 
     def __post_init__(self) -> None:
         check_wait(self.max_wait_s)
         if not 0 <= self.wide <= 1:
             raise Invalid("order.merit.wide", f"{self.wide!r} is not between 0 and 1", "use 0 to 1")
         if not 0 <= self.own_runs < inf:
-            raise Invalid("order.merit.own_runs", f"{self.own_runs!r} is no number of runs", "use 0 or more")
+            raise Invalid("order.merit.own_runs", f"{self.own_runs!r} is not a finite number of runs", "use 0 or more")
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if self.due_us(job, view) <= view.due_until_us:
@@ -45,8 +45,8 @@ class MostMerit:
         return (1, is_unknown(prediction), -prediction.merit_for_width(job.gpus), job.submitted_us, job.id)
 
     def due_us(self, job: Job, view: OrderView) -> int:
-        """When it has waited long enough."""
-        if self.max_wait_s == inf:  # of which no part can be taken
+        """When the job becomes due."""
+        if self.max_wait_s == inf:  # it cannot be scaled
             return _NEVER_US
         wait_us = self.max_wait_s * US_PER_S
         prediction = view.prediction(job)

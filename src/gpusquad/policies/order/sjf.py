@@ -15,7 +15,7 @@ from gpusquad.registry import register
 @register("order", "sjf")
 @dataclass(frozen=True)
 class ShortestJobFirst:
-    """The shortest predicted run time goes first; who has waited max_wait_s goes before all, by request time."""
+    """Shortest predicted run time first. Jobs that waited max_wait_s go before all others, by submit time."""
 
     varies: ClassVar[str] = "with_time"
 

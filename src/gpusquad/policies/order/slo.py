@@ -1,4 +1,4 @@
-"""Goals first: services, then deadlines by how late a job may still start."""
+"""SLOs first: services, then deadlines by the latest possible start."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _OVERDUE, _SERVICE, _DEADLINE, _REST = range(4)
 @register("order", "slo")
 @dataclass(frozen=True)
 class SloOrder:
-    """Services first, then deadlines by latest start, then the rest; who has waited max_wait_s goes before all."""
+    """Services first, then deadlines by latest start, then the rest; jobs that waited max_wait_s before all."""
 
     varies: ClassVar[str] = "with_time"
 
     missed: Literal["behind", "keep"] = "behind"
-    """A deadline that can no longer be met: behind those that can, as if there were none, or in its place."""
+    """Jobs that can no longer meet their deadline. behind: treated as if they had none; keep: keep their position."""
     max_wait_s: float = DAY_S
 
     def __post_init__(self) -> None:
@@ -31,8 +31,8 @@ class SloOrder:
     def key(self, job: Job, view: OrderView) -> tuple:
         service = _is_service(job.slo)
         latest_us = None if service else _latest_start_us(job, view)
-        # A deadline that can be met ages by itself, as its latest start draws near. With days to spare it has no claim
-        # to go before others only because it was asked for early.
+        # A deadline that can be met ages by itself as its latest start approaches. With days to spare, an early submit
+        # time is no reason to go before others.
         if latest_us is not None and view.now_us <= latest_us:
             return (_DEADLINE, latest_us, job.submitted_us, job.id)
         if is_overdue(job, view, self.max_wait_s):
@@ -51,5 +51,5 @@ def _is_service(slo: Slo | None) -> bool:
 def _latest_start_us(job: Job, view: OrderView) -> int | None:
     if job.slo is None or job.slo.deadline_us is None:
         return None
-    # Without an estimate nobody can say that it is too late, so only the deadline itself counts.
+    # Without an estimate the latest start is unknown, so only the deadline itself counts.
     return job.slo.deadline_us - (0 if is_unknown(view.prediction(job)) else view.remaining_us(job))

@@ -15,7 +15,7 @@ from gpusquad.registry import register
 @register("order", "srpt")
 @dataclass(frozen=True)
 class ShortestRemainingTime:
-    """The shortest predicted remaining time goes first and preempts; who has waited max_wait_s goes before all."""
+    """Shortest predicted remaining time goes first and preempts. Jobs that waited max_wait_s go before all others."""
 
     varies: ClassVar[str] = "with_time"
     preempts: ClassVar[bool] = True

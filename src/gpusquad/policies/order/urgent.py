@@ -17,7 +17,7 @@ _BELOW_URGENT = PRIORITY_CLASSES[URGENT] - 1
 @register("order", "urgent")
 @dataclass(frozen=True)
 class PriorityClass:
-    """The highest priority class goes first, then request time; each age_s of waiting raises a job by one class."""
+    """Highest priority class first, then by submit time. Each age_s of waiting raises a job by one class."""
 
     varies: ClassVar[str] = "with_time"
 
@@ -28,7 +28,7 @@ class PriorityClass:
 
     def key(self, job: Job, view: OrderView) -> tuple:
         level = job.priority_level
-        # Waiting makes a job important, never urgent: that class is for people to give.
+        # Waiting raises a job up to high, never to urgent: only users assign that class.
         if level < _BELOW_URGENT:
             raised = max(waited_us(job, view), 0) // (self.age_s * US_PER_S)
             level = min(level + raised, _BELOW_URGENT)

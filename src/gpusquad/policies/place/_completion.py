@@ -1,4 +1,4 @@
-"""When jobs on one card end, if each does what it has left at the speed its neighbours leave it."""
+"""When jobs on one card end, if each runs at its rate beside the others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 
 Left = tuple[Job, float]
-"""A job, and what it has left to do alone on the card."""
+"""A job and its remaining time alone on the card."""
 
 
 def ends(jobs: Sequence[Left], gpu: str, rate: Rate) -> list[float]:
-    """For each of them, from now on. Infinite: they do not fit together."""
+    """Time until each of them ends. Infinite: they do not fit together."""
     left = [max(amount, 0.0) for _, amount in jobs]
     found = [0.0] * len(jobs)
     there, now = [place for place, amount in enumerate(left) if amount > 0], 0.0
@@ -35,7 +35,7 @@ def ends(jobs: Sequence[Left], gpu: str, rate: Rate) -> list[float]:
 
 
 def _speeds(jobs: Sequence[Job], gpu: str, rate: Rate) -> list[float]:
-    """A neighbour makes nobody faster, though a prediction may say so."""
+    """Rate of each job, at most 1: a neighbour never makes a job faster, even if predicted."""
     if len(jobs) == 1:
         return [1.0]
     return [min(rate(job, [*jobs[:place], *jobs[place + 1 :]], gpu), 1.0) for place, job in enumerate(jobs)]

@@ -1,14 +1,14 @@
-"""Expected fragmentation of every node, kept up to date as nodes change.
+"""Expected fragmentation of every node, updated as nodes change.
 
 A free part of a GPU is a *fragment* for a request that cannot use it: the node lacks CPU, memory or cards for the
-request, or the card has too little left. Expected fragmentation is that amount averaged over usual demand, after
+request, or the card has too little left. Expected fragmentation is that amount averaged over typical demand, after
 Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", ATC '23.
 
-One thing goes further than that paper: there, CPU for one more task makes all free GPU of a node usable. Here no more
-is usable than ``mix`` times what the CPU and memory left could feed if only such tasks came.
+One difference to that paper: there, CPU for one more task makes all free GPU of a node usable. Here at most ``mix``
+times the GPU is usable that the free CPU and memory could serve if only such tasks arrived.
 
-All amounts are whole numbers (thousandths of a card times a whole weight) in floats. Sums of them are exact in
-whatever order they are made, so what is remembered equals what would be worked out anew, to the last bit.
+All amounts are integers (thousandths of a card times an integer weight) in floats. Their sums are exact in any order,
+so cached results are bit-identical to recomputed ones.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _CHANGES_KEPT = 50_000
 _NODES_AT_ONCE = 512  # bounds the memory of one evaluation
 _NO_LIMIT = 1e15
 _POWERS_OF_TWO = tuple((Request(gpus=n), 1.0 / n) for n in (1, 2, 4, 8))
-"""Stands in while nothing is known of the demand."""
+"""Used while the demand is unknown."""
 
 
 class Fragments:
-    """Remembers for each shape what one more task would cost on each node; works out anew only what changed."""
+    """Caches for each shape the cost of one more task on each node. Recomputes only what changed."""
 
     def __init__(self, space: SpaceView, weighted: Weighted, mix: float) -> None:
         self._demand = demand = _Demand(weighted, mix)
@@ -58,13 +58,13 @@ class Fragments:
         self._refresh(space, np.arange(nodes))
 
     def look(self, space: SpaceView) -> None:
-        """Take in what changed since the last look. The space may be any copy over the same cluster."""
+        """Update from a space, which may be any copy over the same cluster."""
         nodes = self._seen.changed(space)
         if len(nodes):
             self.touch(space, nodes)
 
     def touch(self, space: SpaceView, nodes: Ints) -> None:
-        """These nodes changed, and no others."""
+        """Update these nodes, the only ones that changed."""
         if len(self._log) >= _CHANGES_KEPT:
             self._log.clear()
             self._shapes.clear()
@@ -73,7 +73,7 @@ class Fragments:
         self._log.append(nodes)
 
     def costs(self, space: SpaceView, request: Request) -> _Costs:
-        """What one more such task adds on every node. Means nothing on nodes without room for it."""
+        """Fragmentation that one more such task adds on every node. Undefined on nodes without room for it."""
         known = self._shapes.get(request)
         if known is None:
             known = self._shapes[request] = _Costs(len(self.left))
@@ -110,7 +110,7 @@ class Fragments:
                 self._work_out_share(space, request, known, nodes, limit)
 
     def _after_whole(self, space: SpaceView, request: Request, nodes: Ints, limit: Floats) -> Floats:
-        """Fragmentation once the first idle cards are taken (none for a task that asks for CPU alone)."""
+        """Fragmentation after taking the first idle cards (none for a CPU-only task)."""
         left, amount, count = self.left[nodes], self._amount[nodes], self._count[nodes]
         if request.gpus:
             taken = _first_idle(space, request, nodes)
@@ -122,7 +122,7 @@ class Fragments:
         return self._demand.fragments(left, limit, amount, count)
 
     def _work_out_share(self, space: SpaceView, request: Request, known: _Costs, nodes: Ints, limit: Floats) -> None:
-        """Every card that fits is tried; each node keeps its best, among equals the fullest."""
+        """Try every card that fits; keep the best per node. Ties: the fullest."""
         cards, owner = _cards_of(space, nodes)
         free = _Free.of(space, cards)
         fits = free.fits(request, space.fixed.eligible_cards(request))
@@ -144,7 +144,7 @@ class Fragments:
         known.card[nodes[with_room]] = cards[best]
 
     def _usable_of(self, free: _Free) -> Floats:
-        """What each kind could use of each card: all that is left of it, or nothing."""
+        """What each kind could use of each card: all that is free, or nothing."""
         columns = [
             free.left * free.fits(kind, eligible)
             for kind, eligible in zip(self._demand.kinds, self._eligible, strict=True)
@@ -153,7 +153,7 @@ class Fragments:
 
 
 class _Costs:
-    """Of one shape, for every node: the fragmentation added, and on which card (shares only)."""
+    """Costs of one shape on every node: the added fragmentation, and the card (shares only)."""
 
     __slots__ = ("added", "card", "seen")
 
@@ -164,7 +164,7 @@ class _Costs:
 
 
 class _Demand:
-    """Usual requests in *classes*, and by *kind*: what they ask of cards, whatever CPU and memory go with it."""
+    """Typical requests as *classes*, and by *kind*: the request for cards without CPU and memory."""
 
     def __init__(self, weighted: Weighted, mix: float) -> None:
         wanted = [(request, weight) for request, weight in weighted if request.cards and weight > 0]
@@ -185,7 +185,7 @@ class _Demand:
         self._no_memory = np.where(self._memory == 0, _NO_LIMIT, 0.0)
 
     def limits(self, cpu: Ints, memory: Ints) -> Floats:
-        """How much GPU each class could use on nodes with that much CPU and memory; 0 without enough for one task."""
+        """GPU that each class could use on nodes with this CPU and memory. 0: not enough for one task."""
         cpu, memory = cpu[:, None], memory[:, None]
         by_cpu = cpu * self._per_cpu + self._no_cpu
         by_memory = memory * self._per_memory + self._no_memory
@@ -193,14 +193,14 @@ class _Demand:
         return limit * ((cpu >= self._cpu) & (memory >= self._memory))
 
     def fragments(self, left: Floats, limit: Floats, amount: Floats, count: Floats) -> Floats:
-        """What is left less what is usable, over all classes."""
+        """Free capacity minus usable capacity, summed over all classes."""
         amount = amount * (count >= self._gpus)
         return left * self._total - np.minimum(amount[:, self._kind_of], limit) @ self._weights
 
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """What is free of some cards."""
+    """Free capacity of some cards."""
 
     cards: Ints
     capacity: Ints
@@ -225,7 +225,7 @@ class _Free:
                      self.ok[which], self.idle[which], self.left[which])  # fmt: skip
 
     def less(self, share: Share | None) -> _Free:
-        """The same cards, each with that share taken."""
+        """The same cards with this share taken from each."""
         assert share is not None
         memory, sm = self.memory - memory_taken(share, self.capacity), self.sm - share.sm_milli
         left = _left(self.capacity, memory, sm)
@@ -244,7 +244,7 @@ class _Free:
 
 
 class _Seen:
-    """The arrays as they were at the last look: a space keeps no log that a policy could read."""
+    """Copies of the arrays from the last update, to detect changes: a space has no change log for policies."""
 
     _OF_CARDS = ("card_ok", "card_idle", "card_memory_free", "card_sm_free", "card_slots_free")
     _OF_NODES = ("node_up", "node_cpu_free", "node_memory_free")
@@ -275,7 +275,7 @@ def _kind(request: Request) -> Request:
 
 
 def _left(capacity: Ints, memory: Ints, sm: Ints) -> Floats:
-    """A card without stated memory counts by its SMs."""
+    """Free thousandths. A card with unknown memory counts by its SMs."""
     of_memory = np.where(capacity > 0, (memory * WHOLE_MILLI + capacity // 2) // np.maximum(capacity, 1), WHOLE_MILLI)
     return np.maximum(np.minimum(sm, of_memory), 0).astype(float)
 

@@ -1,4 +1,4 @@
-"""What joining a card's company would cost: the newcomer and those it would join, by predicted speeds."""
+"""Cost of placing a job beside the sharers of a card, for all of them, by predicted rates."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from gpusquad.model.views import LeftUs, SpaceView
 from gpusquad.policies.place._completion import ends
 
 Weight = Callable[[Job], float]
-"""How much a job's loss counts."""
+"""Weight of a job's loss."""
 Goal = Literal["jct", "work"]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class CoLocationCost:
-    """What it would be like to join some jobs on a card."""
+    """Cost of joining some jobs on a card."""
 
     loss: float
-    """Own and theirs, each by its weight over the newcomer's. Infinite: they do not fit. For the goal "work" in parts
-    of a job's speed alone: at 1 the card would do no more than without the newcomer. For "jct" the time by which they
-    all end later, in parts of the newcomer's own run."""
+    """Total loss of the new job and its neighbours, each weighted relative to the new job. Infinite: they do not fit.
+    Goal "work": in units of a job's speed alone; at 1 the card would do no more work than without the new job. Goal
+    "jct": total delay of all ends, in units of the new job's run time."""
     own_rate: float
     others_loss: float
-    """What they lose of their speeds, unweighted."""
+    """Sum of the neighbours' lost rates, unweighted."""
     turns: float = 1.0
-    """What it would cost to wait until they are done, in the same measure."""
+    """Cost of waiting until they have ended, in the same unit."""
 
 
 _APART = 0x5851F42D4C957F2D
-"""Keeps equal companies on cards of different models apart."""
+"""Separates equal neighbours on cards of different models."""
 _STEPS = 4
-"""Times that differ by less than the fourth root of two are taken for one: one look then serves many cards."""
+"""Steps per doubling. Times within one step are treated as equal, so that one evaluation serves many cards."""
 NOT_TOGETHER = CoLocationCost(inf, 0.0, inf)
 
 
 def joining(job: Job, company: Sequence[Job], gpu: str, rate: Rate, weight: Weight) -> CoLocationCost:
-    """By speeds. Nobody's loss is less than none: a neighbour does not make faster, though a prediction may say so."""
+    """Cost by rates. Losses are never negative: a neighbour never makes a job faster, even if predicted."""
     if not company:
         return CoLocationCost(0.0, 1.0, 0.0)
     own_rate = min(rate(job, company, gpu), 1.0)
@@ -66,7 +66,7 @@ def joining(job: Job, company: Sequence[Job], gpu: str, rate: Rate, weight: Weig
 
 def later_by_joining(job: Job, own_left: float, company: Sequence[Job], lefts: Sequence[float], gpu: str, rate: Rate,
                      weight: Weight) -> CoLocationCost:  # fmt: skip
-    """By ends. ``lefts`` are what each of the company has left beside the others, ``own_left`` alone."""
+    """Cost by ends. ``lefts``: remaining time of each neighbour beside the others; ``own_left``: alone."""
     by_speed = joining(job, company, gpu, rate, weight)
     if not company or by_speed.loss == inf:
         return by_speed
@@ -84,7 +84,7 @@ def _speed(other: Job, company: Sequence[Job], gpu: str, rate: Rate) -> float:
 
 
 class NeighbourSets:
-    """The companies a job could join, each looked at once however many cards have such a one."""
+    """Costs of the sets of neighbours that a job could join. Equal sets on several cards are evaluated once."""
 
     def __init__(self, job: Job, space: SpaceView, rate: Rate, weight: Weight, goal: Goal = "work",
                  left_us: LeftUs | None = None) -> None:  # fmt: skip
@@ -94,7 +94,7 @@ class NeighbourSets:
         self._known: dict[tuple, CoLocationCost] = {}
 
     def losses(self, cards: Ints) -> tuple[Floats, Floats]:
-        """For each of these cards, and what waiting for it would cost."""
+        """Loss on each of these cards, and the cost of waiting for it."""
         found = np.zeros((2, len(cards)))
         if self._by_ends:
             found[:] = self._each(cards)
@@ -115,7 +115,7 @@ class NeighbourSets:
         return self._each(cards[first])[:, kind_of]
 
     def on(self, card: int) -> CoLocationCost:
-        """At its worst, where somebody was promised a part of the card and comes later."""
+        """Cost on a card. If reservations bring further sharers later, the highest cost over time."""
         space = self._space
         model, company = int(space.fixed.card_model[card]), space.sharers.get(card, ())
         steps = tuple(map(self._step, company)) if self._by_ends else ()
@@ -133,12 +133,12 @@ class NeighbourSets:
         own_step = self._step(self._job)
         if not self._by_ends:
             return joining(self._job, company, gpu, self._rate, self._weight)
-        # Of whom nothing is known it is believed that it takes as long as the newcomer.
+        # A job without a prediction is assumed to take as long as the new one.
         own_left = 1.0 if own_step is None else 2.0 ** (own_step / _STEPS)
         lefts = [own_left if step is None or own_step is None else 2.0 ** (step / _STEPS) for step in steps]
         return later_by_joining(self._job, own_left, company, lefts, gpu, self._rate, self._weight)
 
     def _step(self, job: Job) -> int | None:
-        """How long it has left, in steps."""
+        """Remaining time in logarithmic steps."""
         left_us = self._left_us(job)
         return None if left_us is None else round(_STEPS * log2(max(left_us, 1)))

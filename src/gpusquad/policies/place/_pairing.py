@@ -1,4 +1,4 @@
-"""Who should share a card with whom, among jobs that arrive together."""
+"""Best pairs of jobs that arrive together, to share cards."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gpusquad.model.job import Job
 from gpusquad.policies.place._neighbours import Goal, Weight, joining, later_by_joining
 from gpusquad.policies.place._tasks import gpu_memory
 
-_TRIED_ALL = 12
-"""Up to so many jobs all ways of pairing are tried; for more, the best pair that is left is taken again and again."""
+_EXACT_JOBS = 12
+"""Maximum number of jobs for an exact search. Above it, the best remaining pair is chosen greedily."""
 _WORST = 1e6
-"""Stands for infinite in sums, so that fewer pairs that do not fit are better than more."""
+"""Replaces infinity in sums, so that fewer pairs that do not fit are better than more."""
 
 Costs = list[list[float]]
 Choose = Callable[[int, Sequence[int]], int]
-"""The one of these companions that somebody would join."""
+"""Which of these companions a job would choose."""
 
 
 def in_order_of_pairs(jobs: Sequence[Job], rate: Rate, gpu: str, weight: Weight, goal: Goal = "work") -> list[Job]:
-    """One of each pair, then the others, each at the moment when the company it would choose is its partner.
+    """Order of placement: one job of each pair, then the others, each at the point where it would choose its partner.
 
-    Nobody remembers the pairing while they are placed, and where two companies are as good the card decides. So what
-    each would choose is worked out here as the place does, for cards that are alike and take two. Where all count the
-    same, they end up in pairs as good as the best; where some count more, they may choose others than the sum."""
+    The pairing is not stored while the jobs are placed, and ties are broken by the card. So the choices of the place
+    policy are reproduced here, for equal cards that take two jobs. With equal weights the result is as good as the best
+    pairing. With other weights the jobs may choose partners that differ from the optimal sum."""
     losses = _losses(jobs, rate, gpu, weight, goal)
     pairs, alone = _best_pairs((_time_together if goal == "work" else _ends_together)(jobs, losses, weight))
     memory = [gpu_memory(job) for job in jobs]
@@ -39,9 +39,9 @@ def in_order_of_pairs(jobs: Sequence[Job], rate: Rate, gpu: str, weight: Weight,
 
 
 def _as_they_choose(first: Sequence[int], partner_of: Mapping[int, int], choose: Choose) -> list[int]:
-    """Follow, from anybody, whose partner each would take: the walk ends at somebody with no partner left to lose, or
-    comes round. Those on the circle (or on the way to that end) can all have their choice at once. They lose no more
-    by it than in the pairing, so where that was the best, this is as good."""
+    """Order in which each job gets its choice. Starting at any job, follow whose partner each would take. The walk ends
+    at a job without a partner to lose, or in a cycle. All jobs of the cycle (or of the walk) can have their choice at
+    once. They lose no more than in the given pairing, so an optimal pairing stays optimal."""
     partner_of, open_to, then = dict(partner_of), list(first), []
     while partner_of:
         choices = {who: choose(who, open_to) for who in partner_of.values()}
@@ -56,7 +56,7 @@ def _as_they_choose(first: Sequence[int], partner_of: Mapping[int, int], choose:
 
 
 def _losses(jobs: Sequence[Job], rate: Rate, gpu: str, weight: Weight, goal: Goal) -> Costs:
-    """What each would lose and cost by joining each other, if all take as long. Worked out once for jobs of a kind."""
+    """Loss of each job when it joins each other one, assuming equal run times. Cached per kind of job."""
     known: dict[tuple, float] = {}
 
     def loss(one: Job, other: Job) -> float:
@@ -72,7 +72,7 @@ def _losses(jobs: Sequence[Job], rate: Rate, gpu: str, weight: Weight, goal: Goa
 
 
 def _ends_together(jobs: Sequence[Job], losses: Costs, weight: Weight) -> Costs:
-    """How much later each pair ends for being one, or for taking turns where that is less."""
+    """Delay of each pair if they share a card or run one after the other, whichever is less."""
 
     def cost(one: int, other: int) -> float:
         return min(losses[one][other] * weight(jobs[one]), weight(jobs[one]), weight(jobs[other]))
@@ -82,8 +82,8 @@ def _ends_together(jobs: Sequence[Job], losses: Costs, weight: Weight) -> Costs:
 
 
 def _time_together(jobs: Sequence[Job], losses: Costs, weight: Weight) -> Costs:
-    """How long each pair is together until one of them ends, if nobody knows how long they run: what it does together
-    goes by the sum of the speeds."""
+    """Relative time that each pair needs for its work when run times are unknown: inversely proportional to the sum of
+    the rates."""
 
     def cost(one: int, other: int) -> float:
         if losses[one][other] == inf:
@@ -101,9 +101,9 @@ def _kind(job: Job) -> tuple:
 
 
 def _best_pairs(costs: Costs) -> tuple[list[tuple[int, int]], list[int]]:
-    """The pairs, and who is left over."""
+    """The pairs, and the jobs left over."""
     count = len(costs)
-    if count > _TRIED_ALL:
+    if count > _EXACT_JOBS:
         return _greedy_pairs(costs)
 
     @cache
@@ -114,7 +114,7 @@ def _best_pairs(costs: Costs) -> tuple[list[tuple[int, int]], list[int]]:
         first = (left & -left).bit_length() - 1
         rest = left & ~(1 << first)
         if left.bit_count() % 2:
-            found = best(rest)  # somebody stays alone; it may be this one
+            found = best(rest)  # with an odd number one job stays alone; it may be this one
         for other in range(first + 1, count):
             if rest >> other & 1:
                 cost, pairs = best(rest & ~(1 << other))

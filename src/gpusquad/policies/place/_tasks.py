@@ -1,4 +1,4 @@
-"""What places share: which cards a task may go to, and putting tasks one at a time."""
+"""Helpers of place policies: eligible cards, and placing tasks one at a time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.model.views import SpaceView, TaskGroup, Trial
 
 ChooseCard = Callable[[Ints], int]
-"""From the cards that have room, the one to take."""
+"""Chooses one of the cards with room."""
 
 
 def cards_with_room(space: SpaceView, request: Request) -> Ints:
-    """Cards that can take one more such share, on nodes with the CPU and memory for it."""
+    """Cards with room for one more such share, on nodes with the CPU and memory for it."""
     nodes = space.room(request)
     return np.flatnonzero((space.card_room(request) > 0) & (nodes[space.fixed.card_node] > 0))
 
 
 def put_shares(group: TaskGroup, trial: Trial, choose: ChooseCard) -> bool:
-    """Task by task, each on the card chosen among those with room at that moment."""
+    """Place tasks one by one, each on the card chosen among those that then have room."""
     for _ in range(group.count):
         cards = cards_with_room(trial.space, group.request)
         if not len(cards):
@@ -36,14 +36,14 @@ def put_share(group: TaskGroup, trial: Trial, card: int) -> None:
 
 
 def put_task(group: TaskGroup, trial: Trial, node: int) -> None:
-    """One task that asks for no share: the first idle cards of the node."""
+    """Place one task without a share on the first idle cards of the node."""
     gpus = group.request.gpus
     cards = trial.space.idle_cards_of(node, group.request)[:gpus] if gpus else np.empty(0, dtype=np.int64)
     trial.put(group, np.array([node]), cards.reshape(1, gpus))
 
 
 def fill_counted(group: TaskGroup, trial: Trial, nodes: Ints, per_node: int | None = None) -> Ints | None:
-    """Like ``trial.fill``, but tells how many tasks each node of the cluster got; None if they do not all fit."""
+    """Like ``trial.fill``, but returns the number of tasks on each node. None: they do not all fit."""
     before = trial.space.room(group.request).copy()
     if not trial.fill(group, nodes, per_node):
         return None
@@ -64,13 +64,13 @@ def node_sum(space: SpaceView, per_card: np.ndarray) -> np.ndarray:
 
 
 def gpu_memory(job: Job, card_bytes: int = 1 << 50) -> int:
-    """The largest GPU memory any task of the job holds, on cards of that size. As long as none is chosen, of one larger
-    than any: whole cards come before parts of one, and those before amounts."""
+    """Largest GPU memory of any task of the job, on cards of that size. The default size is larger than any card: whole
+    cards come before fractions of a card, and those before amounts."""
     return max(_request_memory(role.request, card_bytes) for role in job.roles)
 
 
 def utilisation(job: Job) -> float:
-    """Profiled utilisation of a card; without a profile what it asks for."""
+    """Profiled utilisation of a card, or the requested share without a profile."""
     if job.profile is not None:
         return job.profile.utilisation_ratio
     return max(min(role.request.gpu_milli, WHOLE_MILLI) for role in job.roles) / WHOLE_MILLI

@@ -1,4 +1,4 @@
-"""Balance: every card equally busy."""
+"""Balance: equal utilisation of all cards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.registry import register
 @register("place", "balance")
 @dataclass(frozen=True)
 class Balance:
-    """Largest profiled utilisation first, to the card with the least summed utilisation."""
+    """Highest profiled utilisation first, on the card with the lowest total utilisation."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         for group in trial.groups:
@@ -26,7 +26,7 @@ class Balance:
         return trial.done()
 
     def rank(self, jobs: list[Job]) -> list[Job]:
-        """Jobs that arrive together: the busiest first."""
+        """Order of jobs that arrive together: highest utilisation first."""
         return sorted(jobs, key=lambda job: -utilisation(job))
 
 
@@ -39,7 +39,8 @@ def _shares(group: TaskGroup, trial: Trial) -> bool:
 
 
 def _whole(group: TaskGroup, trial: Trial) -> bool:
-    """A task a turn, over the nodes with the most idle cards and the least load (CPU-only: the most free CPU)."""
+    """One task per node and round, nodes with the most idle cards and the least load first (CPU-only: most free
+    CPU)."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))
     if group.request.gpus:

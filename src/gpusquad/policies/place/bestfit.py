@@ -18,7 +18,7 @@ from gpusquad.registry import register
 @register("place", "bestfit")
 @dataclass(frozen=True)
 class BestFit:
-    """The node with the least CPU and GPU left (weighted), and there the fullest card with room."""
+    """The node with the least free CPU and GPU (weighted), and on it the fullest card with room."""
 
     cpu_weight: float = 0.5
     gpu_weight: float = 0.5
@@ -38,7 +38,7 @@ class BestFit:
         nodes = np.flatnonzero(space.room(group.request))
         if not len(nodes):
             return False
-        # What the task takes is the same everywhere, so what is left orders as what is free.
+        # The task uses the same everywhere, so sorting by free capacity equals sorting by the rest.
         node = int(nodes[np.argmin(self._free(space)[nodes])])
         if group.request.share is None:
             put_task(group, trial, node)
@@ -49,7 +49,7 @@ class BestFit:
         return True
 
     def _free(self, space: SpaceView) -> np.ndarray:
-        """Each resource in parts of the largest node, so that a small node counts as nearly full."""
+        """Free capacity of each node relative to the largest node, so that a small node counts as nearly full."""
         fixed = space.fixed
         gpu = node_sum(space, space.card_sm_free) / (WHOLE_MILLI * max(int(fixed.node_cards.max(initial=0)), 1))
         cpu = space.node_cpu_free / max(int(fixed.node_cpu.max(initial=0)), 1)

@@ -1,4 +1,4 @@
-"""Binpack: fill what is fullest, so that large holes stay whole."""
+"""Binpack: fill the fullest nodes and cards first, to keep large gaps free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.registry import register
 @register("place", "binpack")
 @dataclass(frozen=True)
 class Binpack:
-    """Largest GPU-memory demand first, into the feasible card with the least free memory."""
+    """Largest GPU memory first, on the feasible card with the least free memory."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         for group in trial.groups:
@@ -24,7 +24,7 @@ class Binpack:
         return trial.done()
 
     def rank(self, jobs: list[Job]) -> list[Job]:
-        """Jobs that arrive together: largest GPU-memory demand first."""
+        """Order of jobs that arrive together: largest GPU memory first."""
         return sorted(jobs, key=lambda job: -max(_demand_bytes(r.request.share) for r in job.roles))
 
 
@@ -45,6 +45,6 @@ def _whole(group: TaskGroup, trial: Trial) -> bool:
 
 
 def _shares(group: TaskGroup, trial: Trial) -> bool:
-    """Task by task, the card with the least free memory that has room (and CPU beside it)."""
+    """Place each task on the card with the least free memory that has room and CPU for it."""
     space = trial.space
     return put_shares(group, trial, lambda cards: least(cards, space.card_memory_free))

@@ -1,4 +1,4 @@
-"""Fragmentation: keep free GPU usable for what is usually asked for."""
+"""Fragmentation: keep free GPUs usable for typical requests."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from gpusquad.policies.place._fragments import Fragments
 from gpusquad.policies.place._tasks import least, put_share, put_task
 from gpusquad.registry import register
 
-_KEPT = 4
-"""Demands (and values of mix) remembered at a time for one cluster."""
+_MAX_CACHED = 4
+"""Maximum number of cached demands (and values of mix) per cluster."""
 _known: WeakKeyDictionary[ClusterArraysView, dict[tuple, Fragments]] = WeakKeyDictionary()
 
 
 @register("place", "fragmentation")
 @dataclass(frozen=True)
 class Fragmentation:
-    """Each task where it adds the least expected fragmentation: free GPU that usual demand cannot use."""
+    """Place each task where it adds the least expected fragmentation: free GPU that typical requests cannot use."""
 
     mix: float = 2.0
-    """How much further CPU and memory go than if only one kind of task came; neighbours often need less of them."""
+    """Factor by which CPU and memory last longer than with one kind of task, since neighbours often need less of
+    them."""
 
     def __post_init__(self) -> None:
         check(self, "place.fragmentation", mix=(0, 1000))
@@ -41,18 +42,18 @@ class Fragmentation:
         return trial.done()
 
     def _fragments(self, trial: Trial) -> Fragments:
-        """What was worked out before for this cluster and demand."""
+        """Cached results for this cluster and demand."""
         kept = _known.setdefault(trial.space.fixed, {})
         key = (self.mix, tuple(trial.demand))
         if key not in kept:
-            if len(kept) >= _KEPT:
+            if len(kept) >= _MAX_CACHED:
                 del kept[next(iter(kept))]
             kept[key] = Fragments(trial.space, trial.demand, self.mix)
         return kept[key]
 
 
 def _one(group: TaskGroup, trial: Trial, fragments: Fragments) -> bool:
-    """The node that adds least; among equals the fullest, so that empty nodes stay empty."""
+    """Place one task on the node with the least added fragmentation. Ties: the fullest, to keep empty nodes empty."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))
     if not len(nodes):

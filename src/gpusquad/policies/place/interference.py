@@ -1,14 +1,16 @@
-"""Interference: beside whom it and they lose least, and beside nobody where sharing would gain nothing.
+"""Interference: choose the neighbours with the least loss, and none if sharing brings no gain.
 
-What a newcomer would cost on a card is, for the goal ``jct``, the time by which it and those on it would end later, by
-the run times foretold for them; for the goal ``work``, the speed it would lack plus the speed they would lose. Either
-is held against taking turns. Two of one length at half speed each end as late as the second in turn would, both of
-them: that is worse for the mean, though the card does as much. And where the lost speeds sum to 1 the card does no more
-work than before. So what costs more than ``most_loss`` of what waiting would is refused, and the job waits as one that
-asks for a whole card does: the plan promises it the first instant at which some card is idle or has better company,
-counting on predicted ends, and nobody may slip in who would spoil that. Where no such instant is known (beside a
-service that never ends, say) the plan insists, and the best of the bad places is taken rather than none for ever. Only
-jobs that do not fit beside each other at all are never put together.
+Cost of a new job on a card. Goal ``jct``: the total delay of its own end and of its neighbours' ends, by their
+predicted run times. Goal ``work``: the rate that it lacks plus the rates that they lose. The cost is compared with
+running one after the other. Two jobs of equal length at half speed both end when the second would have ended in
+sequence: worse for the mean JCT, although the card does the same work. If the lost rates sum to 1, the card does no
+more work than before.
+
+A cost above ``most_loss`` times the cost of waiting is refused, and the job waits like one that requests a whole card.
+The plan policy reserves the first instant at which, by predicted ends, a card is idle or has better neighbours.
+Backfill must not spoil that. If no such instant is known, for example beside a service that never ends, the plan policy
+sets ``must_place``, and the job takes the best available card instead of waiting indefinitely. Jobs that do not fit
+together are never placed together.
 """
 
 from __future__ import annotations
@@ -32,27 +34,32 @@ from gpusquad.policies.place.standalone import Standalone, whole_cards
 from gpusquad.registry import register
 
 _OF_SLO = 2.0
-"""How much more a job counts that has an SLO or a deadline; each class of priority counts as much more again."""
+"""Factor of the weight of a job with an SLO or a deadline, and of each priority class."""
 
 
 @register("place", "interference")
 @dataclass(frozen=True)
 class InterferencePlace:
-    """Where it and its neighbours lose least speed by prediction; waits where sharing a card would gain nothing."""
+    """The card with the least predicted loss for the job and its neighbours. Waits if sharing brings no gain."""
 
     goal: Goal = "jct"
-    """What sharing must gain. jct: jobs end earlier, on average; work: the cards do more in all."""
+    """What sharing must improve. jct: the mean completion time; work: the total work of the cards."""
     weigh: Literal["equal", "slo", "size"] = "equal"
-    """Whose loss counts more. slo: jobs with an SLO, a deadline or a higher priority; size: those with more cards."""
+    """Which losses weigh more. slo: of jobs with an SLO, a deadline or a higher priority; size: of jobs with more
+    cards."""
     join_loss: float = 0.05
-    """A card that others are on is preferred to an idle one up to this loss: of its run, or of a job's speed alone."""
+    """A shared card is preferred to an idle one up to this loss."""
     most_loss: float = 0.95
-    """Rather wait than share at a greater loss. At 1 taking turns on the card would be as good."""
+    """Wait instead of sharing at a greater loss. At 1, running one after the other is as good."""
 
     def __post_init__(self) -> None:
         for name in ("join_loss", "most_loss"):
             if isnan(getattr(self, name)) or getattr(self, name) < 0:
-                raise Invalid(f"place.interference.{name}", f"{getattr(self, name)!r} is not a loss", "use 0 or more")
+                raise Invalid(
+                    f"place.interference.{name}",
+                    f"{getattr(self, name)!r} is not a non-negative number",
+                    "use 0 or more",
+                )
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         if trial.rate is None:
@@ -69,8 +76,8 @@ class InterferencePlace:
         return trial.done("; ".join(notes))
 
     def rank(self, jobs: list[Job], rate: Rate | None = None, gpu: str = "") -> list[Job]:
-        """Jobs that arrive together: one of each of the best pairs first, then the others, so that each finds its
-        partner. Without a rate: kind after kind."""
+        """Order of jobs that arrive together: one of each of the best pairs first, then the others, so that each finds
+        its partner. Without a rate: by application."""
         if rate is None:
             return Standalone().rank(jobs)
         return in_order_of_pairs(jobs, rate, gpu, _WEIGHTS[self.weigh], self.goal)
@@ -91,8 +98,8 @@ class InterferencePlace:
         return None
 
     def _choose(self, cards: Ints, trial: Trial, companies: NeighbourSets) -> tuple[int, float, bool]:
-        """The card, its loss, and whether that is less than waiting: the best company if joining costs little, else an
-        idle card if there is one. Among equals the fullest, so that large holes stay whole."""
+        """The card, its loss, and whether that is better than waiting. The best neighbours if the loss is small, else
+        an idle card if there is one. Ties: the fullest card, to keep large gaps free."""
         space = trial.space
         is_idle = space.card_idle[cards]
         idle, shared = cards[is_idle], cards[~is_idle]
@@ -105,13 +112,13 @@ class InterferencePlace:
 
 
 def _wait(turns: Floats, waiting: int) -> float:
-    """Until as many cards are idle as jobs wait; where more wait than there are cards, until the last one is."""
+    """Cost of waiting until as many cards are idle as jobs are pending, or all of them."""
     place = min(max(waiting, 1), len(turns)) - 1
     return float(np.partition(turns, place)[place])
 
 
 def _words(card: int, space: SpaceView, companies: NeighbourSets) -> str:
-    """A card, who is on it, and what joining them would be like."""
+    """Describe a card, its sharers and the cost of joining them, for users."""
     in_turn = (space.sharers.get(card, ()), *space.expected_sharers.get(card, ()))
     names = ", ".join(dict.fromkeys(job.app or job.id for company in in_turn for job in company))
     joined = companies.on(card)
@@ -130,7 +137,7 @@ def _by_slo(job: Job) -> float:
 
 
 def _by_size(job: Job) -> float:
-    """A gang waits for its slowest task, so what one card loses is lost on all of them."""
+    """A gang waits for its slowest task, so the loss on one card counts for all of its cards."""
     return float(max(job.gpus, 1))
 
 

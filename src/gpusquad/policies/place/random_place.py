@@ -1,4 +1,4 @@
-"""Random: the floor that every other place must beat."""
+"""Random: the baseline for other place policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusquad.registry import register
 @register("place", "random")
 @dataclass(frozen=True)
 class RandomPlace:
-    """Any node with room and any card of it with room, the same ones every time for one seed."""
+    """A random node with room and a random card with room on it. Deterministic for a seed."""
 
     seed: int = 0
 
@@ -46,6 +46,6 @@ def _one(group: TaskGroup, trial: Trial, drawn: tuple[int, int]) -> bool:
 
 
 def _drawn(text: str) -> tuple[int, int]:
-    """Two numbers that depend on nothing but the text: no state, so a replay draws the same."""
+    """Two numbers that depend only on the text, so that a replay draws the same."""
     digest = blake2b(text.encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")

@@ -1,4 +1,4 @@
-"""Spread: a broken node or card hurts as little as possible."""
+"""Spread: limit the damage of a failing node or card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.registry import register
 @register("place", "spread")
 @dataclass(frozen=True)
 class SpreadPlace:
-    """The tasks of a gang on as many nodes as there are, the emptiest nodes and cards first."""
+    """Spread the tasks of a gang over as many nodes as possible, the emptiest nodes and cards first."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         held = np.zeros(len(trial.space.node_up), dtype=np.int64)  # tasks of this gang on each node
@@ -28,7 +28,7 @@ class SpreadPlace:
 
 
 def _whole(group: TaskGroup, trial: Trial, held: np.ndarray) -> bool:
-    """A task a turn, nodes that hold none of the gang first."""
+    """One task per node and round, nodes without tasks of the gang first."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))
     order = np.lexsort((-space.node_cpu_free[nodes], -space.node_idle[nodes], held[nodes]))

@@ -1,4 +1,4 @@
-"""Standalone: like with like on a card, as the 2020 study of containers sharing GPUs found fastest."""
+"""Standalone: jobs of one application share a card, which a 2020 study of containers sharing GPUs found fastest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpusquad.registry import register
 @register("place", "standalone")
 @dataclass(frozen=True)
 class Standalone:
-    """Like with like: beside the same application, else on an idle card, else beside the nearest profile."""
+    """Beside the same application, else on an idle card, else beside the most similar profile."""
 
     overcommit: bool = False
-    """Likes may share a card even if together they ask for more memory than it has."""
+    """Jobs of one application may share a card even if they request more memory than it has."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         notes: dict[str, None] = {}  # in order, each once
@@ -31,7 +31,8 @@ class Standalone:
         return trial.done("; ".join(notes))
 
     def rank(self, jobs: list[Job]) -> list[Job]:
-        """Jobs that arrive together: kind after kind, so that each finds a card before others fill it."""
+        """Order of jobs that arrive together: by application, so that each application finds cards before others fill
+        them."""
         largest: dict[str, int] = {}
         for job in jobs:
             largest[job.app] = max(largest.get(job.app, 0), gpu_memory(job))
@@ -48,12 +49,12 @@ class Standalone:
     def _choose(self, request: Request, trial: Trial, notes: dict[str, None]) -> int | None:
         space, job = trial.space, trial.job
         cards = cards_with_room(space, request)
-        likes = _with_likes(space, job)
+        likes = _with_same_app(space, job)
         joined = cards[likes[cards]]
         if len(joined):
-            return _most_alike(joined, space, job)
+            return _most_similar(joined, space, job)
         if self.overcommit:
-            joined = np.flatnonzero(likes & _fits_but_for_memory(space, request))
+            joined = np.flatnonzero(likes & _fits_except_memory(space, request))
             if len(joined):
                 return least(joined, -space.card_memory_free)
         if likes.any():
@@ -63,22 +64,22 @@ class Standalone:
             return least(idle, space.card_memory_free)
         if not len(cards):
             return None
-        card = _most_alike(cards, space, job)
-        # Nobody on it and not idle: somebody was promised a part of it.
-        others = _apps(space.sharers.get(card, ())) or "whoever it is promised to"
+        card = _most_similar(cards, space, job)
+        # Without sharers but not idle: a part of it is reserved.
+        others = _apps(space.sharers.get(card, ())) or "a job with a reservation"
         notes[f"{job.id} shares {space.fixed.card_ids[card]} with {others}: no card is idle"] = None
         return card
 
 
 def whole_cards(group: TaskGroup, trial: Trial) -> bool:
-    """A task that has its cards to itself has no neighbours, so it only has to leave large holes whole."""
+    """Place tasks with whole cards on the fullest nodes. They have no neighbours, so only large gaps matter."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))
     order = np.lexsort((space.node_cpu_free[nodes], space.node_idle[nodes]))
     return trial.fill(group, nodes[order])
 
 
-def _with_likes(space: SpaceView, job: Job) -> np.ndarray:
+def _with_same_app(space: SpaceView, job: Job) -> np.ndarray:
     """Cards on which the same application runs (without a label: the same job)."""
     likes = np.zeros(len(space.card_ok), dtype=bool)
     for card, sharers in space.sharers.items():
@@ -86,8 +87,8 @@ def _with_likes(space: SpaceView, job: Job) -> np.ndarray:
     return likes
 
 
-def _fits_but_for_memory(space: SpaceView, request: Request) -> np.ndarray:
-    """Everything but the card's free memory is still respected; one task alone must fit the card."""
+def _fits_except_memory(space: SpaceView, request: Request) -> np.ndarray:
+    """Cards that fit if their free memory is ignored. One task alone must fit the card."""
     share, fixed = request.share, space.fixed
     assert share is not None
     fits = space.card_ok & (space.card_slots_free > 0) & (space.card_sm_free >= share.sm_milli)
@@ -96,8 +97,8 @@ def _fits_but_for_memory(space: SpaceView, request: Request) -> np.ndarray:
     return fits if eligible is None else fits & eligible
 
 
-def _most_alike(cards: Ints, space: SpaceView, job: Job) -> int:
-    """The card whose sharers differ least from the job, on average; among equals the fullest."""
+def _most_similar(cards: Ints, space: SpaceView, job: Job) -> int:
+    """The card whose sharers differ least from the job on average. Ties: the fullest."""
     distances = np.full(len(space.card_ok), np.inf)
     for card in cards.tolist():
         others = space.sharers.get(card, ())
@@ -107,7 +108,7 @@ def _most_alike(cards: Ints, space: SpaceView, job: Job) -> int:
 
 
 def _distance(one: Job, other: Job, card_memory: int) -> float:
-    """How unlike two jobs are: utilisation, memory and bandwidth, each in parts of a card; 0 for one application."""
+    """Distance of two profiles: utilisation, memory and bandwidth as fractions of a card. 0 for one application."""
     if one.app and one.app == other.app:
         return 0.0
     pairs = zip(_profile(one, card_memory), _profile(other, card_memory), strict=True)
@@ -121,19 +122,19 @@ def _profile(job: Job, card_memory: int) -> tuple[float, float, float]:
 
 
 def _apart(request: Request, space: SpaceView, job: Job, likes: np.ndarray) -> str:
-    """Why the job does not sit with its likes, in words."""
+    """Why the job is not placed beside its application, for users."""
     share = request.share
     assert share is not None
     best = least(np.flatnonzero(likes), -space.card_memory_free)
     memory_bytes, asked, free = int(space.fixed.card_memory[best]), [], []
-    if memory_bytes or share.memory_bytes:  # else it is not known, and not what keeps them apart
+    if memory_bytes or share.memory_bytes:  # otherwise unknown, and not the cause
         asked.append(show_bytes(share.memory_on(memory_bytes)))
         free.append(show_bytes(int(space.card_memory_free[best])))
     if share.sm_milli:
         asked.append(f"{share.sm_milli / WHOLE_MILLI:.0%} of the SMs")
         free.append(f"{space.card_sm_free[best] / WHOLE_MILLI:.0%}")
-    told = f"it asks for {' and '.join(asked) or 'a part'}, free is {' and '.join(free) or 'none'}"
-    return f"{job.id} is not beside its like on {space.fixed.card_ids[best]}: {told}"
+    told = f"it requests {' and '.join(asked) or 'a share'}, free is {' and '.join(free) or 'none'}"
+    return f"{job.id} is not beside the same application on {space.fixed.card_ids[best]}: {told}"
 
 
 def _apps(sharers: tuple[Job, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Topology: cards that talk fast for one task, few racks for one gang."""
+"""Topology: fast links between the cards of a task, few racks for a gang."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _domains_known: WeakKeyDictionary[ClusterArraysView, tuple[Ints, Ints]] = WeakKe
 @register("place", "topology")
 @dataclass(frozen=True)
 class Topology:
-    """A task's GPUs inside one NVLink domain, the fullest that fits; a gang in as few racks as possible."""
+    """All GPUs of a task in one NVLink domain, the fullest that fits; a gang in as few racks as possible."""
 
     strict: bool = False
-    """Rather wait than let a task span domains when one domain could ever hold it."""
+    """Wait instead of spanning domains, if one domain could hold the task when idle."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         racks = _Racks(trial.space)
@@ -36,7 +36,7 @@ class Topology:
         return trial.done(f"{spanning} tasks span NVLink domains" if spanning else "")
 
     def _rest(self, group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints, left: int) -> bool:
-        """Tasks for which domains do not matter, or that found none with room."""
+        """Place tasks for which domains do not matter, or that fit in none."""
         request = group.request
         if not left:
             return True
@@ -53,7 +53,7 @@ class Topology:
 
 
 class _Racks:
-    """In which racks the gang already stands, and in which order to try them."""
+    """Racks that the gang already uses, and the order in which to try them."""
 
     def __init__(self, space: SpaceView) -> None:
         self._rack = space.fixed.node_rack
@@ -61,7 +61,7 @@ class _Racks:
         self._used = np.zeros(self._count, dtype=bool)
 
     def turns(self, room: Ints, tasks: int) -> Ints:
-        """For every rack its turn: those in use, then the fullest that holds all tasks, else the emptiest first."""
+        """Rank of every rack: those in use, then the fullest that holds all tasks, else the emptiest first."""
         rooms = np.bincount(self._rack, weights=room, minlength=self._count)
         holds_all = rooms >= tasks
         ranked = np.lexsort((np.where(holds_all, rooms, -rooms), ~holds_all, ~self._used))
@@ -74,7 +74,7 @@ class _Racks:
 
 
 def _inside_domains(group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints) -> int:
-    """Put what fits inside single domains; how many tasks are left over."""
+    """Place tasks inside single domains; returns the number of tasks left over."""
     space, request = trial.space, group.request
     domain_of, node_of = _domains(space.fixed)
     idle = np.bincount(domain_of, weights=_idle(space, request), minlength=len(node_of)).astype(np.int64)
@@ -96,7 +96,7 @@ def _inside_domains(group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints) -
 
 
 def _shares(group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints) -> bool:
-    """The fullest card with room, in the gang's racks first."""
+    """Place shares on the fullest card with room, in the gang's racks first."""
     space = trial.space
     card_node = space.fixed.card_node
     card_turn = turn[space.fixed.node_rack[card_node]]
@@ -115,7 +115,7 @@ def _idle(space: SpaceView, request: Request) -> np.ndarray:
 
 
 def _domains(fixed: ClusterArraysView) -> tuple[Ints, Ints]:
-    """Every card's domain, numbered over the whole cluster, and every domain's node."""
+    """Domain of every card, numbered over the cluster, and node of every domain."""
     if fixed not in _domains_known:
         names, domain = np.unique(fixed.card_domain, return_inverse=True)
         keys, domain_of = np.unique(fixed.card_node * len(names) + domain, return_inverse=True)
@@ -124,7 +124,7 @@ def _domains(fixed: ClusterArraysView) -> tuple[Ints, Ints]:
 
 
 def _fits_a_domain(fixed: ClusterArraysView, request: Request) -> bool:
-    """Whether any domain has that many cards, were they all idle."""
+    """Whether any domain has enough eligible cards when idle."""
     domain_of, node_of = _domains(fixed)
     eligible = fixed.eligible_cards(request)
     cards = np.bincount(domain_of, weights=eligible, minlength=len(node_of))

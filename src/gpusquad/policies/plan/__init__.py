@@ -1,1 +1,1 @@
-"""Who may go first: which waiting gangs hold a promise, and who may slip in before them."""
+"""Plan policies: which pending gangs get a reservation, and which jobs may be backfilled before them."""

@@ -1,4 +1,4 @@
-"""Conservative backfill: everybody holds a promise."""
+"""Conservative backfill: every pending job holds a reservation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpusquad.registry import register
 @register("plan", "conservative")
 @dataclass(frozen=True)
 class Conservative:
-    """Everybody gets a promise at once, and slips forward only past promises that stay where they are."""
+    """Every job gets a reservation at once. A job may be backfilled only if it delays none of them."""
 
     depth: int = 1000
-    """Only so many hold promises; who is further back waits for one. Bounds the cost of a very long queue."""
+    """Maximum number of reservations. Bounds the cost of a very long queue."""
 
     def __post_init__(self) -> None:
         if self.depth < 1:
             raise Invalid("plan.conservative.depth", f"{self.depth} is less than one", "use 1 or more")
 
-    def walk(self, board: PlanSession) -> None:
-        promised = 0
-        for job in board.in_order():
-            if not (board.start(job) or board.start_unconditionally(job)) and board.reserve(job):
-                promised += 1
-                if promised == self.depth:
+    def walk(self, session: PlanSession) -> None:
+        reserved = 0
+        for job in session.in_order():
+            if not (session.start(job) or session.start_unconditionally(job)) and session.reserve(job):
+                reserved += 1
+                if reserved == self.depth:
                     break

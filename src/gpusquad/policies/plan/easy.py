@@ -1,4 +1,4 @@
-"""EASY backfill: the first in line hold promises, others may slip in as long as no promise moves later."""
+"""EASY backfill: the first jobs that cannot start hold reservations; others are backfilled without delaying them."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from gpusquad.registry import register
 @register("plan", "easy")
 @dataclass(frozen=True)
 class Easy:
-    """The first in line get a promise; whoever fits without moving it may go first."""
+    """The first jobs that cannot start get a reservation. Any other job may start if it delays none of them."""
 
     reservations: int = 1
     backfill: Literal["order", "shortest", "merit"] = "order"
     patience_s: float = inf
-    """When the first in line has waited this long, ends and stays are counted by careful quantiles until it runs."""
+    """When the head of the queue has waited this long, careful quantiles apply to all ends and stays until it runs."""
     wide: float = 0.0
-    """How much sooner a gang loses patience that needs the whole cluster: 0.5, in half the time."""
+    """Reduction of patience_s for a gang that needs the whole cluster. 0.5: half the time."""
     aged_s: float = inf
-    """Who has waited this long slips in before those with more merit, by request time."""
+    """Jobs that have waited this long are backfilled before jobs with more merit, by submit time."""
 
     def __post_init__(self) -> None:
         if self.reservations < 1:
             raise Invalid("plan.easy.reservations", f"{self.reservations} is less than one", "use 1 or more")
         for name in ("patience_s", "aged_s"):
             if not getattr(self, name) >= 0:
-                raise Invalid(f"plan.easy.{name}", f"{getattr(self, name)!r} is not a time", "use seconds, or inf")
+                raise Invalid(
+                    f"plan.easy.{name}", f"{getattr(self, name)!r} is not a non-negative time", "use seconds, or inf"
+                )
         if not 0 <= self.wide <= 1:
             raise Invalid("plan.easy.wide", f"{self.wide!r} is not between 0 and 1", "use 0 to 1")
 
-    def walk(self, board: PlanSession) -> None:
-        promised = 0
-        for job in board.in_order():
-            if not (board.start(job) or board.start_unconditionally(job)) and board.reserve(job):
-                promised += 1
-                if promised == self.reservations:
+    def walk(self, session: PlanSession) -> None:
+        reserved = 0
+        for job in session.in_order():
+            if not (session.start(job) or session.start_unconditionally(job)) and session.reserve(job):
+                reserved += 1
+                if reserved == self.reservations:
                     break
-        for job in board.candidates(self.backfill, self.aged_s):
-            board.start(job)
+        for job in session.candidates(self.backfill, self.aged_s):
+            session.start(job)

@@ -1,4 +1,4 @@
-"""No plan: strictly by the order."""
+"""No backfill: strictly in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpusquad.registry import register
 @register("plan", "none")
 @dataclass(frozen=True)
 class NoBackfill:
-    """Nobody passes: the first that does not fit holds up all behind it."""
+    """No backfill: the first job that does not fit blocks all jobs behind it."""
 
-    def walk(self, board: PlanSession) -> None:
-        for job in board.in_order():
-            if not (board.start(job) or board.start_unconditionally(job)):
-                board.reserve(job)
+    def walk(self, session: PlanSession) -> None:
+        for job in session.in_order():
+            if not (session.start(job) or session.start_unconditionally(job)):
+                session.reserve(job)
                 break
