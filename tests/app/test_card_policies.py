@@ -33,5 +33,5 @@ def test_without_anybody_to_divide_cards():
 def test_a_daemon_that_starts_asks_the_service():
     divides = SquadDivides()
     assert divides.policy_of("A") == "equal"
-    divides.wanted = {"A": "slo"}.__getitem__
+    divides.policy_source = {"A": "slo"}.__getitem__
     assert divides.policy_of("A") == "slo"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpusquad.cli._jobs import cards, ending, label, outlook
+from gpusquad.cli._jobs import cards, ending, forecast_text, label
 from gpusquad.cli._times import clock, stamp
 from tests.canned.jobs import HOSTILE, job
 
@@ -130,6 +130,9 @@ def test_a_job_without_a_name():
 
 def test_over_its_forecast():
     late = job(1000.0, 1, "x", "running", started_s=0.0, forecast={"mid_s": 400.0, "high_s": 500.0, "source": "user"})
-    assert outlook(late, 1000.0) == "10 min overdue"
-    assert outlook(late | {"state": "held"}, 1000.0) == ""
-    assert outlook(late | {"state": "pending", "promised_s": 1120.0}, 1000.0) == f"reserved for {clock(1120.0, 1000.0)}"
+    assert forecast_text(late, 1000.0) == "10 min overdue"
+    assert forecast_text(late | {"state": "held"}, 1000.0) == ""
+    assert (
+        forecast_text(late | {"state": "pending", "promised_s": 1120.0}, 1000.0)
+        == f"reserved for {clock(1120.0, 1000.0)}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.cli._views.resources import asked, gpus
+from gpusquad.cli._views.resources import gpus, request_text
 
 GIB = 2**30
 
@@ -28,4 +28,4 @@ def share(sm: float | None = None, memory: int | str | None = None, isolation: s
     ],
 )
 def test_whole_cards_and_parts_of_one(job: dict, words: str, column: str) -> None:
-    assert (asked(job), gpus(job)) == (words, column)
+    assert (request_text(job), gpus(job)) == (words, column)

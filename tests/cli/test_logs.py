@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.cli._log_lines import MOST_LINE_CHARS, LogPrinter
+from gpusquad.cli._log_lines import MAX_LINE_CHARS, LogPrinter
 from gpusquad.client.logs import LogChunk
 from tests.canned.jobs import job
 from tests.fake_service import Told, sse
@@ -95,8 +95,8 @@ def test_lines_do_not_depend_on_how_they_come(cuts):
 def test_a_line_without_end_is_shown_in_pieces(capsys):
     printer = LogPrinter({}, raw=False)
     for _ in range(5):
-        printer.show(LogChunk(0, 0, 0, 0, "x" * MOST_LINE_CHARS))
-    assert len(capsys.readouterr().out) >= 4 * MOST_LINE_CHARS
+        printer.show(LogChunk(0, 0, 0, 0, "x" * MAX_LINE_CHARS))
+    assert len(capsys.readouterr().out) >= 4 * MAX_LINE_CHARS
 
 
 def test_progress_bars_do_not_pile_up_while_they_are_followed(capsys):

@@ -1,4 +1,4 @@
-"""``recommend``, and what ``submit`` and ``whatif`` say of what was chosen."""
+"""``recommend``, and what ``submit`` and ``whatif`` print about what was chosen."""
 
 import json
 

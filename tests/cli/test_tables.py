@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from gpusquad.cli._tables import WIDTH_OF_PIPES, TableColumn, bar, facts, table
+from gpusquad.cli._tables import PIPE_WIDTH, TableColumn, bar, facts, table
 
 COLUMNS = (
     TableColumn("ID"),
-    TableColumn("NAME", most=20, least=6),
+    TableColumn("NAME", max_width=20, min_width=6),
     TableColumn("N", right=True, from_width=60),
     TableColumn("WHY", wraps=True),
 )
@@ -32,7 +32,7 @@ def test_no_line_is_wider_than_the_terminal(width, cells):
 
 def test_a_pipe_gets_whole_rows():
     long = "word " * 100
-    lines = rendered(table(COLUMNS, [("1", "x" * 50, "3", long)], WIDTH_OF_PIPES), WIDTH_OF_PIPES)
+    lines = rendered(table(COLUMNS, [("1", "x" * 50, "3", long)], PIPE_WIDTH), PIPE_WIDTH)
     assert len(lines) == 3
     assert "x" * 50 in lines[2]
     assert long.strip() in lines[2]
@@ -60,6 +60,6 @@ def test_bars_have_their_width(ratio, width):
 def test_a_pipe_gets_the_same_lines_as_a_very_wide_terminal() -> None:
     columns = (TableColumn("#", right=True), TableColumn("NAME"), TableColumn("WHY", wraps=True))
     rows = [("1", "abc", "hello there"), ("12", "日本", "[red]x[/red]")]
-    widths = (WIDTH_OF_PIPES, WIDTH_OF_PIPES - 1)
+    widths = (PIPE_WIDTH, PIPE_WIDTH - 1)
     pipe, terminal = (rendered(table(columns, rows, width), width) for width in widths)
     assert pipe == terminal

@@ -1,4 +1,4 @@
-"""Times as people say and write them."""
+"""Formatting and parsing of times."""
 
 import time
 

@@ -87,7 +87,7 @@ def test_the_cursor_stays_on_its_job(service):
         await press(app, pilot, "down", "down", "down")
         queue = service.answers["GET", "/queue"][0].body
         service.tell("GET", "/queue", queue | {"running": queue["running"][1:]})
-        app.look()
+        app.refresh_view()
         await settled(app, pilot)
         table = app.query_one("#jobs", DataTable)
         assert table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value == "01jcp6m8qwz4t7y2k90004bxdf"
@@ -98,7 +98,7 @@ def test_the_cursor_stays_on_its_job(service):
 def test_a_service_that_goes_away(service):
     async def act(app, pilot):
         service.fail("GET", "/cluster", 403, "forbidden", "no longer")
-        app.look()
+        app.refresh_view()
         await settled(app, pilot)
         assert "no longer" in str(app.query_one("#note", Static).render())
         assert app.query_one("#jobs", DataTable).row_count == 6

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
-from gpusquad.spec.auto import as_asked, left_open, settled
+from gpusquad.spec.auto import auto_fields, restore_auto, with_choices
 from gpusquad.spec.check import check, spec_from_dict, spec_to_dict
 from gpusquad.spec.convert import task_commands, to_job
 from gpusquad.spec.expand import expand
@@ -26,9 +26,9 @@ def spec_of(data: dict):
 def test_auto_is_accepted_and_kept():
     assert validator.is_valid(OPEN)
     spec = spec_of(OPEN)
-    assert left_open(spec) == ("gpus", "gpu_memory")
+    assert auto_fields(spec) == ("gpus", "gpu_memory")
     assert spec_from_dict(spec_to_dict(spec)) == spec
-    assert left_open(spec_of(SIMPLE)) == ()
+    assert auto_fields(spec_of(SIMPLE)) == ()
 
 
 def test_until_it_is_settled_it_means_one_gpu_of_any_size():
@@ -39,7 +39,7 @@ def test_until_it_is_settled_it_means_one_gpu_of_any_size():
 
 def test_a_parameter_may_say_auto():
     file = check(SIMPLE | {"gpus": "${n}", "params": {"n": "auto"}})
-    assert left_open(expand(file)[0]) == ("gpus",)
+    assert auto_fields(expand(file)[0]) == ("gpus",)
     assert expand(file, {"n": 4})[0].gpus == 4
 
 
@@ -89,9 +89,9 @@ def test_specs_survive_the_round_trip(gpus, gpu_memory, expect):
 def test_a_settled_spec_has_nothing_open_and_is_known_by_its_words(gpus, gpu_memory, chosen, gib):
     spec = spec_of(SIMPLE | {"gpus": gpus, "gpu_memory": gpu_memory})
     values = {"gpus": chosen, "gpu_memory": f"{gib}GiB"}
-    done = settled(spec, **{name: values[name] for name in left_open(spec)})
-    assert left_open(done) == ()
+    done = with_choices(spec, **{name: values[name] for name in auto_fields(spec)})
+    assert auto_fields(done) == ()
     stored = spec_to_dict(done)
     assert spec_from_dict(stored) == done
-    assert as_asked(stored, spec) == spec_to_dict(spec)
-    assert (as_asked(stored, done) == spec_to_dict(spec)) == (done == spec)
+    assert restore_auto(stored, spec) == spec_to_dict(spec)
+    assert (restore_auto(stored, done) == spec_to_dict(spec)) == (done == spec)

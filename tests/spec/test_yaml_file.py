@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
-from gpusquad.spec.yaml_file import MOST_FILE_BYTES, load
+from gpusquad.spec.yaml_file import MAX_FILE_BYTES, load
 from tests.spec.data import FULL, ROLES
 
 
@@ -92,7 +92,7 @@ def test_json_is_yaml(data):
         ("- a", "job file", "not ['a']"),
         ("just text", "job file", "must be an object"),
         ("# nothing", "job file", "not None"),
-        ("a: " + "x" * MOST_FILE_BYTES, "job file", "larger than 1 MiB"),
+        ("a: " + "x" * MAX_FILE_BYTES, "job file", "larger than 1 MiB"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused_with_its_line(text, where, words):
@@ -108,7 +108,7 @@ def test_the_file_is_named(tmp_path):
     assert refused(path).field == "job.yaml line 2"
     path.write_bytes(b"a: 1\nb: \xff")
     assert refused(path).field == "job.yaml line 2"
-    path.write_bytes(b"#" * (MOST_FILE_BYTES + 1))
+    path.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     assert refused(path).field == "job.yaml"
 
 

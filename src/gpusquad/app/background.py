@@ -25,10 +25,10 @@ STOP_TIMEOUT_S = 30.0
 def running(home: Path) -> tuple[str, int] | None:
     """URL and process ID of the running service of this home; None if there is none."""
     found = _read_server_file(home)
-    held = None if found is None else processes.hold(found[1])
-    if found is None or held is None:
+    pidfd = None if found is None else processes.hold(found[1])
+    if found is None or pidfd is None:
         return None
-    os.close(held)
+    os.close(pidfd)
     return found[0], found[1].pid
 
 
@@ -57,26 +57,28 @@ def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
 def stop(home: Path) -> bool:
     """Stop the service and wait for it. Running jobs continue. Returns False if no service is running."""
     found = _read_server_file(home)
-    held = None if found is None else processes.hold(found[1])
-    if found is None or held is None:
+    pidfd = None if found is None else processes.hold(found[1])
+    if found is None or pidfd is None:
         return False
     try:
-        processes.send(held, signal.SIGTERM)
-        if not select.select([held], [], [], STOP_TIMEOUT_S)[0]:
+        processes.send(pidfd, signal.SIGTERM)
+        if not select.select([pidfd], [], [], STOP_TIMEOUT_S)[0]:
             pid = found[1].pid
             raise Invalid(
                 "down", f"process {pid} did not end within {STOP_TIMEOUT_S:.0f} s", "kill it; running jobs continue"
             )
     finally:
-        os.close(held)
+        os.close(pidfd)
     return True
 
 
 def describe(url: str) -> str:
     """Content of the server file: URL and unique identity of this process."""
-    who = processes.identity(os.getpid())
-    assert who is not None
-    return json.dumps({"url": url, "pid": who.pid, "start_ticks": who.start_ticks, "boot_id": who.boot_id})
+    identity = processes.identity(os.getpid())
+    assert identity is not None
+    return json.dumps(
+        {"url": url, "pid": identity.pid, "start_ticks": identity.start_ticks, "boot_id": identity.boot_id}
+    )
 
 
 def _read_server_file(home: Path) -> tuple[str, ProcessIdentity] | None:

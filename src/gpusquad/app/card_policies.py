@@ -13,7 +13,7 @@ class SquadDivides:
 
     def __init__(self) -> None:
         self._sharing: CardSharing = NoSharing()
-        self.wanted: Callable[[str], str] = lambda card: "equal"
+        self.policy_source: Callable[[str], str] = lambda card: "equal"
         """The divide policy of a card. The service sets this before a daemon starts."""
 
     def use(self, sharing: CardSharing) -> None:
@@ -21,7 +21,7 @@ class SquadDivides:
 
     def policy_of(self, card: str) -> str:
         """Policy for a daemon that starts."""
-        return self.wanted(card)
+        return self.policy_source(card)
 
     @property
     def absence(self) -> str:

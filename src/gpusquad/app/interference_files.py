@@ -28,7 +28,7 @@ class InterferenceFiles:
         self._learned = models / LEARNED_FILE
         self._sharing: Sharing = sharing
         self._memory_bytes = memory_of(cluster)
-        self._seen: Mapping[str, int] = {}
+        self._file_times: Mapping[str, int] = {}
         self.model = self._load(None)
         self._load_learned()
 
@@ -38,7 +38,7 @@ class InterferenceFiles:
 
     def refresh(self) -> bool:
         """Read the tables again if they changed; return whether they did."""
-        if self._names() == self._seen:
+        if self._names() == self._file_times:
             return False
         self.model = self._load(self.model)
         return True
@@ -52,11 +52,11 @@ class InterferenceFiles:
             _log.warning("cannot save learned interference", error=str(error))
 
     def _load(self, before: InterferenceTable | None) -> InterferenceTable:
-        self._seen = self._names()
-        shelf = all_of(self._tables)
-        for skipped in shelf.skipped:
+        self._file_times = self._names()
+        stored = all_of(self._tables)
+        for skipped in stored.skipped:
             _log.warning("cannot read a measurement table", file=str(skipped.path), why=skipped.why)
-        measured = [kept.measured for kept in shelf.kept]
+        measured = [series.measured for series in stored.kept]
         return InterferenceTable(measured, self._sharing, self._memory_bytes, before.online if before else None)
 
     def _load_learned(self) -> None:

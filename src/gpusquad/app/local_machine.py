@@ -12,7 +12,7 @@ from gpusquad.model.cluster import Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 
 INVENTORY_TIMEOUT_S = 60.0
-Hear = Callable[[Mapping[str, Any]], None]
+MessageHandler = Callable[[Mapping[str, Any]], None]
 
 
 class LocalMachine:
@@ -21,7 +21,7 @@ class LocalMachine:
     def __init__(self, config: ClusterConfig, home: str) -> None:
         self._config = config
         self._home = home
-        self._hear: Hear | None = None
+        self._handler: MessageHandler | None = None
         self._first: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self.agent = self._start(config.simulate)
         found = self._inventory()
@@ -33,8 +33,8 @@ class LocalMachine:
         self.simulated: bool = found["simulated"]
         self.cluster = cluster_of(found)
 
-    def listen(self, hear: Hear) -> None:
-        self._hear = hear
+    def listen(self, handler: MessageHandler) -> None:
+        self._handler = handler
 
     def close(self) -> None:
         self.agent.close()
@@ -50,8 +50,8 @@ class LocalMachine:
     def _on_message(self, message: Mapping[str, Any]) -> None:
         if message.get("kind") == "inventory":
             self._first.put(message)
-        if self._hear is not None:
-            self._hear(message)
+        if self._handler is not None:
+            self._handler(message)
 
     def _inventory(self) -> Mapping[str, Any]:
         try:

@@ -94,7 +94,7 @@ class LocalPlatform:
         )  # fmt: skip
 
     def set_policy_source(self, policy_of: Callable[[str], str]) -> None:
-        self._divides.wanted = policy_of
+        self._divides.policy_source = policy_of
 
     def attach(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

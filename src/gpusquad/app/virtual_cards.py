@@ -15,15 +15,15 @@ from gpusquad.server.services.jobs.outcomes import ON_CARDS
 from gpusquad.server.services.runtime.records import cards_of
 from gpusquad.store.jobs import JobRow
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def check_unchanged(rows: Iterable[JobRow], cluster: Cluster) -> None:
     """Refuse to start if a job runs on a virtual card that no longer exists although its physical card does."""
     shown = {card.id for node in cluster.nodes for card in node.cards}
     here = {physical(card) for card in shown}
-    held = [(row, _elsewhere(row, shown, here)) for row in rows if JobState(row.state) in ON_CARDS]
-    stranded = [(row, cards) for row, cards in held if cards]
+    running = [(row, _elsewhere(row, shown, here)) for row in rows if JobState(row.state) in ON_CARDS]
+    stranded = [(row, cards) for row, cards in running if cards]
     if stranded:
         before = _parts(stranded[0][1][0])
         raise Invalid(
@@ -43,5 +43,5 @@ def _parts(card: str) -> int:
 
 
 def _names(rows: list[JobRow]) -> str:
-    named = ", ".join(f"{row.name} ({row.id})" if row.name else row.id for row in rows[:_MOST_NAMED])
-    return named + (f" and {len(rows) - _MOST_NAMED} others" if len(rows) > _MOST_NAMED else "")
+    named = ", ".join(f"{row.name} ({row.id})" if row.name else row.id for row in rows[:_MAX_NAMED])
+    return named + (f" and {len(rows) - _MAX_NAMED} others" if len(rows) > _MAX_NAMED else "")

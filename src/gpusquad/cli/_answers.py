@@ -13,7 +13,7 @@ from gpusquad.cli._jobs import FINAL, STYLES, WAITING, cards, cause, ending, lab
 from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import Cell
-from gpusquad.cli._times import NOT_KNOWN, between, clock, relative, span
+from gpusquad.cli._times import UNKNOWN, between, clock, relative, span
 
 Plain = Mapping[str, Any]
 SOURCES = {
@@ -21,7 +21,7 @@ SOURCES = {
     "tenant": "the tenant's other jobs", "history": "similar jobs", "similar": "similar jobs",
     "analytical": "offline estimate", "combined": "all sources combined",
 }  # fmt: skip
-MOST_WHO = 5
+MAX_NAMED_JOBS = 5
 
 
 def heading(job: Plain, position: int | None, now_s: float) -> Text:
@@ -44,8 +44,8 @@ def reasons_view(reasons: Iterable[Plain]) -> Padding:
         text = Text(one_line(reason["message"]))
         who = [one_line(name) for name in reason.get("who") or ()]
         if who:
-            more = f" and {len(who) - MOST_WHO} more" if len(who) > MOST_WHO else ""
-            text.append(f"\n{' '.join(short(name) for name in who[:MOST_WHO])}{more}", "dim")
+            more = f" and {len(who) - MAX_NAMED_JOBS} more" if len(who) > MAX_NAMED_JOBS else ""
+            text.append(f"\n{' '.join(short(name) for name in who[:MAX_NAMED_JOBS])}{more}", "dim")
         if reason.get("cure"):
             text.append(f"\n→ {one_line(reason['cure'])}", "cyan")
         grid.add_row(words(reason["code"]), text)
@@ -82,7 +82,7 @@ def starts(answer: Plain, now_s: float) -> str:
     """Forecast start: the median, and the P90 if it is at least a minute later."""
     soon_s, late_s = answer.get("start_s"), answer.get("high_s")
     if soon_s is None:
-        return NOT_KNOWN
+        return UNKNOWN
     if soon_s - now_s < 1:
         return "now"
     text = f"{relative(soon_s, now_s)}, at {clock(soon_s, now_s)}"
@@ -93,13 +93,13 @@ def starts(answer: Plain, now_s: float) -> str:
 
 def _runs(run: Plain | None) -> str:
     if not run or run.get("mid_s") is None:
-        return NOT_KNOWN
+        return UNKNOWN
     source = one_line(run.get("source") or "")
-    told = SOURCES.get(source, f"from {source}" if source else "")
+    text = SOURCES.get(source, f"from {source}" if source else "")
     high_s = run["mid_s"] if run.get("high_s") is None else run["high_s"]
-    if told and run.get("confidence"):
-        told += f"; confidence {100 * run['confidence']:.0f} %"
-    return between(run["mid_s"], high_s) + (f" ({told})" if told else "")
+    if text and run.get("confidence"):
+        text += f"; confidence {100 * run['confidence']:.0f} %"
+    return between(run["mid_s"], high_s) + (f" ({text})" if text else "")
 
 
 def _ends(end: Plain, run: Plain | None, now_s: float) -> str:
@@ -126,9 +126,9 @@ def _run_record(record: Plain | None) -> str:
 def _record(accuracy: Plain | None) -> str:
     if not accuracy or not accuracy.get("count"):
         return ""
-    told = counted(accuracy["count"], "start") + " forecast so far"
+    text = counted(accuracy["count"], "start") + " forecast so far"
     if accuracy.get("within_ratio") is not None:
-        told += f": {100 * accuracy['within_ratio']:.0f} % on time"
+        text += f": {100 * accuracy['within_ratio']:.0f} % on time"
     if accuracy.get("median_error_s") is not None:
-        told += f", median error {span(accuracy['median_error_s'])}"
-    return told
+        text += f", median error {span(accuracy['median_error_s'])}"
+    return text

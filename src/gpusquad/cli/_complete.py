@@ -30,33 +30,33 @@ def jobs(incomplete: str) -> Offers:
         by_name = [(job["name"], f"{job['state']} {job['id'][-8:]}") for job in found if names[job["name"]] == 1]
         return by_name + [(job["id"][-8:], f"{job['state']} {job['name']}") for job in found]
 
-    return _matching(_asked(ask), incomplete)
+    return _matching(_query(ask), incomplete)
 
 
 def nodes(incomplete: str) -> Offers:
     def ask(client: Client) -> Offers:
         return [(node["id"], f"{len(node['cards'])} cards") for node in client.cluster.nodes()]
 
-    return _matching(_asked(ask), incomplete)
+    return _matching(_query(ask), incomplete)
 
 
 def cards(incomplete: str) -> Offers:
     def ask(client: Client) -> Offers:
         return [(card["id"], card["model"]) for node in client.cluster.nodes() for card in node["cards"]]
 
-    return _matching(_asked(ask), incomplete)
+    return _matching(_query(ask), incomplete)
 
 
 def tenants(incomplete: str) -> Offers:
-    return _matching(_asked(lambda client: [(one["name"], "") for one in client.people.tenants()]), incomplete)
+    return _matching(_query(lambda client: [(one["name"], "") for one in client.people.tenants()]), incomplete)
 
 
 def secrets(incomplete: str) -> Offers:
-    return _matching(_asked(lambda client: [(one["name"], "") for one in client.secrets.names()]), incomplete)
+    return _matching(_query(lambda client: [(one["name"], "") for one in client.secrets.names()]), incomplete)
 
 
 def modes(incomplete: str) -> Offers:
-    return _matching(_asked(lambda client: [(mode, "") for mode in client.policy.get()["modes"]]), incomplete)
+    return _matching(_query(lambda client: [(mode, "") for mode in client.policy.get()["modes"]]), incomplete)
 
 
 def modes_or_divides(ctx: Context, incomplete: str) -> Offers:
@@ -80,7 +80,7 @@ def priorities(incomplete: str) -> Offers:
     return _matching(((name, "") for name in PRIORITY_CLASSES), incomplete)
 
 
-def _asked(question: Callable[[Client], Offers]) -> Offers:
+def _query(question: Callable[[Client], Offers]) -> Offers:
     from gpusquad.client.connect import find
 
     try:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-WIDTH_OF_FILES = 140
+FILE_WIDTH = 140
 """Width for files and pipes, which have none of their own."""
 
 Advance = Callable[[int, int], None]
@@ -16,7 +16,7 @@ Advance = Callable[[int, int], None]
 
 def output() -> Console:
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_FILES)
+    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
 
 
 @contextmanager

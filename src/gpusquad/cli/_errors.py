@@ -12,7 +12,7 @@ from gpusquad.cli._sanitize import one_line
 from gpusquad.client.errors import ApiError
 from gpusquad.model.errors import Invalid
 
-LET_IN = "set GPUSQUAD_TOKEN; an administrator can create a token with gpusquad token create"
+TOKEN_HINT = "set GPUSQUAD_TOKEN; an administrator can create a token with gpusquad token create"
 
 
 class VerbGroup(TyperGroup):
@@ -22,21 +22,21 @@ class VerbGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except ApiError as error:
-            say(f"{error.message} ({LET_IN})" if error.status == 401 else str(error))
+            print_error(f"{error.message} ({TOKEN_HINT})" if error.status == 401 else str(error))
             code = _exit.of_error(error)
         except Invalid as error:
-            say(str(error))
+            print_error(str(error))
             code = _exit.BAD_INPUT
         except KeyboardInterrupt:
             code = _exit.INTERRUPTED
         except BrokenPipeError:
             raise
         except OSError as error:
-            say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            print_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
             code = _exit.BAD_INPUT
         raise typer.Exit(code)
 
 
-def say(problem: str) -> None:
+def print_error(problem: str) -> None:
     """Print an error as one line, even if it quotes text with line breaks."""
     typer.echo("error: " + one_line(problem), err=True)

@@ -33,7 +33,7 @@ class EstimateSource:
         return PredictorFeed(self.predictor, self.uses).parts()
 
 
-def believe(
+def choose_estimates(
     kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], mode: Mode | None = None
 ) -> EstimateSource:
     """As requested, otherwise as the mode says, otherwise user estimates if every job has one, otherwise actual run

@@ -13,8 +13,8 @@ from typing import Any
 from gpusquad.cli._job_options import JobOptions
 from gpusquad.model.errors import Invalid
 
-MOST_FILE_BYTES = 1 << 20
-MOST_NAME_CHARS = 64
+MAX_FILE_BYTES = 1 << 20
+MAX_NAME_CHARS = 64
 _SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
          "lane", "app", "retries", "image")  # fmt: skip
 """Options with the same name as the field in the job file."""
@@ -54,7 +54,7 @@ def job_file(options: JobOptions, words: list[str] | None) -> tuple[Plain, Plain
 def read_file(name: str) -> Plain:
     """Read a job file as plain data. The service validates it."""
     if name == "-":
-        return _parsed(sys.stdin.read(MOST_FILE_BYTES + 1))
+        return _parsed(sys.stdin.read(MAX_FILE_BYTES + 1))
     path = Path(name)
     if path.suffix == ".json":
         return _json(path)
@@ -81,7 +81,7 @@ def _yaml(source: Path | str) -> Plain:
 def _json(path: Path) -> Plain:
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_FILE_BYTES + 1)
+            text = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise Invalid("file", f"{str(path)!r} does not exist") from None
     except UnicodeDecodeError:
@@ -90,9 +90,9 @@ def _json(path: Path) -> Plain:
 
 
 def _object(text: str, name: str) -> Plain:
-    if len(text) > MOST_FILE_BYTES:
+    if len(text) > MAX_FILE_BYTES:
         raise Invalid(
-            "file", f"{name} is larger than {MOST_FILE_BYTES >> 20} MiB", "move long texts into separate files"
+            "file", f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB", "move long texts into separate files"
         )
     try:
         data = json.loads(text)
@@ -214,5 +214,5 @@ def _name_of(file: str | None, words: list[str] | None) -> str:
         return Path(file).stem
     for word in words or ():
         if _FILE.fullmatch(word) and not _PROGRAMS.fullmatch(word):
-            return Path(word).stem[:MOST_NAME_CHARS] or "job"
-    return _literal(Path(words[0]).name[:MOST_NAME_CHARS], ()) if words else "job"
+            return Path(word).stem[:MAX_NAME_CHARS] or "job"
+    return _literal(Path(words[0]).name[:MAX_NAME_CHARS], ()) if words else "job"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpusquad.cli._sanitize import one_line
-from gpusquad.cli._times import NOT_KNOWN, clock, relative, span
+from gpusquad.cli._times import UNKNOWN, clock, relative, span
 
 Plain = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ STYLES = {
     "cancelled": "dim",
 }  # fmt: skip
 ID_LENGTH = 8
-MOST_CARDS = 8
+MAX_CARDS = 8
 
 
 def short(job_id: str) -> str:
@@ -46,7 +46,7 @@ def time_in_state(job: Plain, now_s: float) -> str:
     return span((ended_s or now_s) - started_s)
 
 
-def outlook(job: Plain, now_s: float) -> str:
+def forecast_text(job: Plain, now_s: float) -> str:
     """Forecast start of a pending job; progress and time left of a running one."""
     if job["state"] in WAITING:
         return _starts(job, now_s)
@@ -79,7 +79,7 @@ def ending(job: Plain) -> str:
     return f"{text}, task {result['task']}" if (job.get("tasks") or 1) > 1 and result.get("task") is not None else text
 
 
-def cards(placement: Sequence[Plain], most: int = MOST_CARDS) -> str:
+def cards(placement: Sequence[Plain], most: int = MAX_CARDS) -> str:
     """``n0: 0 1 · n1: 0``."""
     by_node: dict[str, list[str]] = {}
     for task in placement:
@@ -100,7 +100,7 @@ def _starts(job: Plain, now_s: float) -> str:
         return relative(max(job["eta_s"], now_s), now_s)
     if job.get("promised_s") is not None:
         return f"reserved for {clock(max(job['promised_s'], now_s), now_s)}"
-    return "" if job["state"] == "held" else NOT_KNOWN
+    return "" if job["state"] == "held" else UNKNOWN
 
 
 def _done(job: Plain) -> str:

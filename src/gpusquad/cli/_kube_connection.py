@@ -21,7 +21,7 @@ from gpusquad.model.errors import Invalid
 if TYPE_CHECKING:
     from gpusquad.kube.access import KubeAccess
 
-USUAL_SERVICE = "gpusquad/gpusquad:http"
+DEFAULT_SERVICE = "gpusquad/gpusquad:http"
 TOKEN_HEADER = "Gpusquad-Token"
 
 
@@ -50,7 +50,7 @@ def client_of(access: KubeAccess, where: KubeTarget, environment: Mapping[str, s
         from gpusquad.client.connect import find
 
         return find(environment)
-    service = where.service or environment.get("GPUSQUAD_SERVICE", "").strip() or USUAL_SERVICE
+    service = where.service or environment.get("GPUSQUAD_SERVICE", "").strip() or DEFAULT_SERVICE
     # The token of this machine's own service must not be sent to another one.
     http = ProxyHttp(access, service, environment.get("GPUSQUAD_TOKEN", "").strip())
     return Client(http.url, http=http)
@@ -84,7 +84,7 @@ class ProxyHttp(KubeHttp):
     def __init__(self, access: KubeAccess, service: str, token: str, **options: Any) -> None:
         namespace, slash, name = service.partition("/")
         if not slash or not namespace or not name:
-            raise Invalid("service", f"{service!r} is not NAMESPACE/NAME:PORT", f"write for example {USUAL_SERVICE}")
+            raise Invalid("service", f"{service!r} is not NAMESPACE/NAME:PORT", f"write for example {DEFAULT_SERVICE}")
         super().__init__(
             access,
             f"/api/v1/namespaces/{quote(namespace)}/services/{quote(name, safe=':')}/proxy",

@@ -13,7 +13,7 @@ from gpusquad.cli._service import note
 if TYPE_CHECKING:
     from gpusquad.client.logs import LogChunk
 
-MOST_LINE_CHARS = 1 << 16
+MAX_LINE_CHARS = 1 << 16
 """A longer line is printed in pieces of this size."""
 _LINE_ENDS = re.compile(r"\r*\n|\r(?!\r*(?:\n|\Z))")
 """A lone carriage return also starts a line, as in progress bars. At the end of a chunk it may belong to the next."""
@@ -77,5 +77,5 @@ def _write(text: str) -> None:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, len(text), MOST_LINE_CHARS):
-        yield text[start : start + MOST_LINE_CHARS]
+    for start in range(0, len(text), MAX_LINE_CHARS):
+        yield text[start : start + MAX_LINE_CHARS]

@@ -60,13 +60,13 @@ class MeasureOptions:
         return tuple(dict.fromkeys((*self.workloads, *self.commands)))
 
     def series(self) -> session.Series:
-        wanted = SeriesSpec(
+        spec = SeriesSpec(
             self.names, self.repeats, triples=self.triples, splits_milli=SPLITS_MILLI if self.splits else ()
         )
         counted = ("--pattern", self.pattern) if self.pattern else ()
         arguments = {name: (name, *counted, "--command", *argv) for name, argv in self.commands.items()}
         options = Options(length_s=self.window_s, memory_bytes=self.memory_bytes, arguments=arguments)
-        return session.Series(wanted, options, self.sharing, self.card, self.budget_s)
+        return session.Series(spec, options, self.sharing, self.card, self.budget_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +81,39 @@ class MeasureOutcome:
     """Distinct reasons why some cells have no result."""
 
 
-def run(asked: MeasureOptions) -> MeasureOutcome:
+def run(options: MeasureOptions) -> MeasureOutcome:
     """Measure and save the series. If it is interrupted or the budget is used up, ``--resume`` can continue it."""
-    check(asked)
-    folder = _work_folder(asked)
-    series = asked.series()
-    with _tidy_when_ended(), _launcher(asked, folder / "logs") as launcher, progress() as tell:
+    check(options)
+    folder = _work_folder(options)
+    series = options.series()
+    with _tidy_when_ended(), _launcher(options, folder / "logs") as launcher, progress() as tell:
         measured = session.measure(series, launcher, folder, tell)
     left, failed = _not_done(series, measured, folder)
     if not measured.solos:
         why = failed[0] if failed else "the time budget was too short"
         raise Invalid("measure", f"no workload could be measured: {why}", f"see the worker logs in {folder / 'logs'}")
-    file = series_files.save(measured, asked.out)
+    file = series_files.save(measured, options.out)
     if not left and not failed:
         shutil.rmtree(folder, ignore_errors=True)
     return MeasureOutcome(measured, file, left, failed)
 
 
-def check(asked: MeasureOptions) -> None:
+def check(options: MeasureOptions) -> None:
     """Check names, PyTorch, the card and the MPS program before the measurement starts."""
-    unknown = [name for name in asked.workloads if name not in CATALOGUE and ":" not in name]
+    unknown = [name for name in options.workloads if name not in CATALOGUE and ":" not in name]
     if unknown:
         known = f'choose from {", ".join(CATALOGUE)}; for your own program use --workload name="python train.py"'
         raise Invalid("workloads", f"{unknown[0]!r} is not in the catalogue", known)
     try:
-        re.compile(asked.pattern)
+        re.compile(options.pattern)
     except re.error as error:
-        raise Invalid("pattern", f"{asked.pattern!r} is not a valid regular expression: {error}") from None
-    if asked.splits and asked.sharing != "mps":
+        raise Invalid("pattern", f"{options.pattern!r} is not a valid regular expression: {error}") from None
+    if options.splits and options.sharing != "mps":
         raise Invalid("splits", "requires MPS, which can limit SMs", "add --sharing mps")
-    if asked.pod is None:
-        _check_machine(asked)
+    if options.pod is None:
+        _check_machine(options)
     else:
-        _check_pod(asked, asked.pod)
+        _check_pod(options, options.pod)
 
 
 def read_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -122,24 +122,24 @@ def read_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for text in given:
         name, equals, command = text.partition("=")
         try:
-            words = tuple(shlex.split(command))
+            argv = tuple(shlex.split(command))
         except ValueError as error:
             raise Invalid("workload", f"cannot read {text!r}: {error}", _EXAMPLE) from None
-        if not name.strip() or not equals or not words:
+        if not name.strip() or not equals or not argv:
             raise Invalid("workload", f"cannot read {text!r}", _EXAMPLE)
         if name.strip() in CATALOGUE or name.strip() in found:
             raise Invalid("workload", f"{name.strip()!r} is already a workload", "give your program another name")
-        found[name.strip()] = words
+        found[name.strip()] = argv
     return found
 
 
 _EXAMPLE = 'write for example --workload mine="python train.py"'
 
 
-def _check_pod(asked: MeasureOptions, pod: PodOptions) -> None:
+def _check_pod(options: MeasureOptions, pod: PodOptions) -> None:
     if shutil.which(pod.kubectl) is None:
         raise Invalid("engine", f"{pod.kubectl} is not installed", "install it; measuring in a pod uses it")
-    if asked.card != FIRST_CARD:
+    if options.card != FIRST_CARD:
         raise Invalid(
             "card",
             "cannot be chosen for a pod, which sees only its own card",
@@ -147,21 +147,21 @@ def _check_pod(asked: MeasureOptions, pod: PodOptions) -> None:
         )
 
 
-def _check_machine(asked: MeasureOptions) -> None:
+def _check_machine(options: MeasureOptions) -> None:
     try:
-        CardReader(asked.card).model()
+        CardReader(options.card).model()
     except Invalid:
         raise Invalid(
             "card", "found no GPU or no NVIDIA driver", "use a machine with a GPU on which nvidia-smi works"
         ) from None
     except (NvmlError, ValueError):  # not the number of a card, or not a number
-        raise Invalid("card", f"this machine has no GPU {asked.card!r}", "list them with nvidia-smi -L") from None
-    if any(name in CATALOGUE for name in asked.workloads) and find_spec("torch") is None:
+        raise Invalid("card", f"this machine has no GPU {options.card!r}", "list them with nvidia-smi -L") from None
+    if any(name in CATALOGUE for name in options.workloads) and find_spec("torch") is None:
         raise Invalid(
             "workloads", f"need PyTorch, which is not installed for {sys.executable}",
             f"{sys.executable} -m pip install torch; or measure only your own programs: --workloads none --workload …",
         )  # fmt: skip
-    if asked.sharing == "mps" and shutil.which(PROGRAM) is None:
+    if options.sharing == "mps" and shutil.which(PROGRAM) is None:
         raise Invalid(
             "sharing", f"{PROGRAM} is not installed", "install it with the NVIDIA driver, or use --sharing time-slicing"
         )
@@ -178,33 +178,35 @@ def _tidy_when_ended() -> Iterator[None]:
         yield
         return
     usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = [
+    handled = [
         number for number, handler in usual.items() if handler is signal.SIG_DFL
     ]  # under nohup SIGHUP stays ignored
-    for number in heard:
+    for number in handled:
         signal.signal(number, stop)
     try:
         yield
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _launcher(asked: MeasureOptions, logs: Path) -> AbstractContextManager[Launcher]:
-    return PodLauncher(asked.pod, logs) if asked.pod is not None else nullcontext(LocalLauncher(logs))
+def _launcher(options: MeasureOptions, logs: Path) -> AbstractContextManager[Launcher]:
+    return PodLauncher(options.pod, logs) if options.pod is not None else nullcontext(LocalLauncher(logs))
 
 
-def _work_folder(asked: MeasureOptions) -> Path:
+def _work_folder(options: MeasureOptions) -> Path:
     """A new folder, or with ``--resume`` the newest that was started with the same settings."""
-    memory = "whole" if asked.memory_bytes is None else str(asked.memory_bytes)
-    where = "pod" if asked.pod is not None else asked.card
-    same = f"{where}_{asked.sharing}_{memory}_{asked.window_s:g}s"
-    begun = sorted((asked.out / UNFINISHED).glob(f"{same}_*/{session.WINDOWS_FILE}"), key=os.path.getmtime)
-    if asked.resume and not begun:
-        raise Invalid("resume", f"found no unfinished series with these settings in {asked.out}", "leave out --resume")
-    if asked.resume:
-        return begun[-1].parent
-    folder = asked.out / UNFINISHED / f"{same}_{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{os.getpid()}"
+    memory = "whole" if options.memory_bytes is None else str(options.memory_bytes)
+    where = "pod" if options.pod is not None else options.card
+    same = f"{where}_{options.sharing}_{memory}_{options.window_s:g}s"
+    started = sorted((options.out / UNFINISHED).glob(f"{same}_*/{session.WINDOWS_FILE}"), key=os.path.getmtime)
+    if options.resume and not started:
+        raise Invalid(
+            "resume", f"found no unfinished series with these settings in {options.out}", "leave out --resume"
+        )
+    if options.resume:
+        return started[-1].parent
+    folder = options.out / UNFINISHED / f"{same}_{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -217,8 +219,8 @@ def _not_done(series: session.Series, measured: MeasurementSeries, folder: Path)
     failed = {one.cell: one.failed for one in kept if one.failed}
     done = {(one.cell, one.repeat) for one in kept if not one.failed}
     full = {one.cell for one in kept if not one.fits} | set(failed)
-    told = tuple(dict.fromkeys(f"{cell}: {why}" for cell, why in failed.items()))
-    return len(remaining(plan(series.wanted), done, full)), told
+    failures = tuple(dict.fromkeys(f"{cell}: {why}" for cell, why in failed.items()))
+    return len(remaining(plan(series.wanted), done, full)), failures
 
 
 @contextmanager

@@ -20,12 +20,12 @@ def folder_of(given: Path | None) -> Path:
 def named(file: str | None, folder: Path) -> StoredSeries:
     """The series at a path or with this file name in the folder; without a name the newest there."""
     if file is None:
-        shelf = all_of(folder)
-        for one in shelf.skipped:
+        stored = all_of(folder)
+        for one in stored.skipped:
             note(f"Skipped {one.path}: {one.why}")
-        if not shelf.kept:
+        if not stored.kept:
             raise Invalid("file", f"found no series in {folder}", "measure one with gpusquad measure, or name a file")
-        return shelf.kept[-1]
+        return stored.kept[-1]
     path = Path(file) if os.path.lexists(file) else folder / file
     if not path.exists():
         raise Invalid(

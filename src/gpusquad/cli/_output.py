@@ -20,7 +20,7 @@ from gpusquad.sim.report.html import write_report
 from gpusquad.sim.report.jobs_csv import write_jobs
 from gpusquad.sim.report.table import print_summary
 
-MOST_REASONS = 3
+MAX_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ def _notes(work: SimulationInput, results: Sequence[SimulationResult]) -> list[s
     notes = []
     if work.trace.skipped_count:
         notes.append(f"Skipped {text.plural(work.trace.skipped_count, 'bad line')}:")
-        notes += [f"  {reason}" for reason in work.trace.skipped[:MOST_REASONS]]
+        notes += [f"  {reason}" for reason in work.trace.skipped[:MAX_REASONS]]
     refused = [outcome for outcome in results[0].outcomes if outcome.end == "refused"]
     if refused:
         notes.append(f"Refused {text.plural(len(refused), 'job')} that this cluster can never run:")
-        notes += [f"  {text.plain(one.job.id)}: {text.plain(one.why, 200)}" for one in refused[:MOST_REASONS]]
+        notes += [f"  {text.plain(one.job.id)}: {text.plain(one.why, 200)}" for one in refused[:MAX_REASONS]]
     return notes
 
 

@@ -19,7 +19,7 @@ Plain = Mapping[str, Any]
 Figure = dict[str, Any]
 COLOURS = 6
 _TIME_TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 360000: "100 h"}
-_LEAST_S = 0.1
+_MIN_S = 0.1
 """Lower bound, because a log axis cannot show 0."""
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -76,11 +76,11 @@ def render(answer: Plain, tenant: str | None = None) -> str:
     plotly_js, script = pieces.plotly_js("html"), pieces.packaged("page.js")
     sources = [row["key"] for row in answer["sources"] if row["count"]]
     figures = {"calibration": calibration(answer, sources), "truth": truth(answer, sources)}
-    whose = f" of tenant {one_line(tenant)}" if tenant else ""
+    of_tenant = f" of tenant {one_line(tenant)}" if tenant else ""
     return Template(_PAGE).substitute(
         policy=pieces.security_policy(plotly_js, script),
         style=pieces.packaged("page.css"),
-        facts=escape(f"{answer['count']:,} runs{whose} since {stamp(answer['since_s'])}"),
+        facts=escape(f"{answer['count']:,} runs{of_tenant} since {stamp(answer['since_s'])}"),
         legend="".join(_chip(index, source) for index, source in enumerate(sources)),
         points=f"{len(answer['points']):,} runs. On the line the predicted median was exact.",
         sources=_table(answer["sources"]),
@@ -111,7 +111,7 @@ def calibration(answer: Plain, sources: Sequence[str]) -> Figure:
 def truth(answer: Plain, sources: Sequence[str]) -> Figure:
     """Predicted median and actual run time of each run."""
     points = answer["points"]
-    ends = [max(_LEAST_S, s) for point in points for s in (point["predicted_s"], point["truth_s"])]
+    ends = [max(_MIN_S, s) for point in points for s in (point["predicted_s"], point["truth_s"])]
     low, high = (min(ends), max(ends)) if ends else (1.0, 3600.0)
     traces: list[Figure] = [_diagonal([low, high])]
     for index, source in enumerate(sources):
@@ -141,7 +141,7 @@ def _diagonal(ends: Sequence[float]) -> Figure:
 
 def _short(seconds: float) -> float:
     """Rounded to five digits, enough for any screen."""
-    return float(f"{max(_LEAST_S, seconds):.5g}")
+    return float(f"{max(_MIN_S, seconds):.5g}")
 
 
 def _chip(index: int, name: str) -> str:

@@ -24,7 +24,7 @@ from gpusquad.model.reasons import Reason
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.sim.slowdown import load_slowdown
 
-MOST_CARDS = 8
+MAX_CARDS = 8
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def _cards(state: SchedulerState, decision: Decision) -> str:
         return ""
     nodes, cards = _where(state, placement)
     shown = list(dict.fromkeys(cards or nodes))
-    rest = len(shown) - MOST_CARDS
-    return " ".join(shown[:MOST_CARDS]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(shown) - MAX_CARDS
+    return " ".join(shown[:MAX_CARDS]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _where(state: SchedulerState, placement: Placement) -> tuple[list[str], list[str]]:

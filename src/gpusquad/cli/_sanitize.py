@@ -21,7 +21,7 @@ def one_line(text: object) -> str:
     line = str(text)
     if line.isascii() and line.isprintable():  # the usual case
         return line
-    return _UNSAFE.sub(_shown, " ".join(_as_one_line(line)))
+    return _UNSAFE.sub(_visible, " ".join(_as_one_line(line)))
 
 
 def value_text(value: Any) -> str:
@@ -37,14 +37,14 @@ def log_line(line: str) -> str:
     """A log line without colours. Tabs stay; other control characters become visible."""
     if line.isascii() and line.isprintable():
         return line
-    return _UNSAFE_BUT_TAB.sub(_shown, _COLOURS.sub("", line))
+    return _UNSAFE_BUT_TAB.sub(_visible, _COLOURS.sub("", line))
 
 
 def _as_one_line(text: str) -> list[str]:
     return [part for part in re.split("[ \t\n\r\v\f]+", text) if part]
 
 
-def _shown(match: re.Match[str]) -> str:
+def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return "^" + chr(code + 0x40)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpusquad.cli._choices import PolicyChoice
 from gpusquad.cli._console import progress
-from gpusquad.cli._estimates import EstimateSource, Kind, believe
+from gpusquad.cli._estimates import EstimateSource, Kind, choose_estimates
 from gpusquad.core.ports import Event
 from gpusquad.core.snapshot.dump import dump_snapshot
 from gpusquad.core.state.state import SchedulerState
@@ -46,7 +46,7 @@ class SimulationInput:
     slowed_by: str = ""
     kind: Kind | None = None
     predictor: str | None = None
-    believes: dict[str, EstimateSource] = field(default_factory=dict)
+    estimate_sources: dict[str, EstimateSource] = field(default_factory=dict)
     """Source of the run times of each run, by its label."""
 
     @staticmethod
@@ -73,21 +73,21 @@ class SimulationInput:
         elif any(trace.job.has_shares for trace in self.jobs):
             self.rate, self.slowed_by = by_profile, "the jobs' profiles"
 
-    def believe(self, kind: Kind | None, predictor: str | None) -> None:
+    def set_estimates(self, kind: Kind | None, predictor: str | None) -> None:
         """Options override the mode."""
         self.kind, self.predictor = kind, predictor
 
     @property
     def estimates(self) -> tuple[str, str]:
         """Kind of run times used, and why."""
-        kinds = {(believed.kind, believed.why) for believed in self.believes.values()}
+        kinds = {(source.kind, source.why) for source in self.estimate_sources.values()}
         if len(kinds) == 1:
             return kinds.pop()
-        return "mixed", "; ".join(f"{label}: {b.kind}, {b.why}" for label, b in self.believes.items())
+        return "mixed", "; ".join(f"{label}: {b.kind}, {b.why}" for label, b in self.estimate_sources.items())
 
-    def believed(self, choice: PolicyChoice) -> EstimateSource:
+    def source_for(self, choice: PolicyChoice) -> EstimateSource:
         """Source of the run times for this choice."""
-        return believe(self.kind, self.predictor, self.jobs, choice.mode)
+        return choose_estimates(self.kind, self.predictor, self.jobs, choice.mode)
 
 
 @dataclass
@@ -99,7 +99,7 @@ class SnapshotRequest:
     taken: bool = False
 
     @staticmethod
-    def asked(path: Path | None, at_s: float | None, compare: str | None) -> SnapshotRequest | None:
+    def from_options(path: Path | None, at_s: float | None, compare: str | None) -> SnapshotRequest | None:
         if path is None and at_s is None:
             return None
         if path is None or at_s is None:
@@ -124,26 +124,28 @@ class SnapshotRequest:
 
 
 def run(
-    work: SimulationInput, wanted: Sequence[PolicyChoice], event_order: EventOrder, shot: SnapshotRequest | None
+    work: SimulationInput, choices: Sequence[PolicyChoice], event_order: EventOrder, snapshot: SnapshotRequest | None
 ) -> list[SimulationResult]:
     """Simulate each choice with the same jobs."""
     # Resolve all before the first run, so that a wrong name fails at once.
-    work.believes = {choice.label: work.believed(choice) for choice in wanted}
-    results = [_run_one(work, choice, event_order, shot) for choice in wanted]
-    if shot is not None and not shot.taken:
+    work.estimate_sources = {choice.label: work.source_for(choice) for choice in choices}
+    results = [_run_one(work, choice, event_order, snapshot) for choice in choices]
+    if snapshot is not None and not snapshot.taken:
         last_s = max(results[0].samples.at_us, default=0) / US_PER_S
-        raise Invalid("dump-at", f"is after the last decision ({show_us(shot.at_us)})", f"choose at most {last_s:.0f}")
+        raise Invalid(
+            "dump-at", f"is after the last decision ({show_us(snapshot.at_us)})", f"choose at most {last_s:.0f}"
+        )
     return results
 
 
 def _run_one(
-    work: SimulationInput, choice: PolicyChoice, event_order: EventOrder, shot: SnapshotRequest | None
+    work: SimulationInput, choice: PolicyChoice, event_order: EventOrder, snapshot: SnapshotRequest | None
 ) -> SimulationResult:
     scenario = Scenario(
-        cluster=work.cluster, jobs=work.jobs, **work.believes[choice.label].parts(), label=choice.label,
+        cluster=work.cluster, jobs=work.jobs, **work.estimate_sources[choice.label].parts(), label=choice.label,
         policies=replace(choice.policies, demand=tuple(demand_of(trace.job for trace in work.jobs))),
         windows=work.windows, rate=work.rate, incidents=work.incidents, event_order=event_order,
-        before_cycle=(lambda state, now_us: shot.take(state, now_us, work)) if shot else None,
+        before_cycle=(lambda state, now_us: snapshot.take(state, now_us, work)) if snapshot else None,
     )  # fmt: skip
     with progress(choice.label, len(work.jobs)) as advance:
         result = simulate(scenario, advance)

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from gpusquad.cli._sanitize import one_line
 
-WIDTH_OF_PIPES = 2000
+PIPE_WIDTH = 2000
 """Width for pipes. Nothing is truncated or wrapped, so that ``grep`` sees whole rows."""
 GAP = 2
 """Spaces between two columns."""
-WRAP_LEAST = 30
+MIN_WRAPPED_WIDTH = 30
 """Width below which wrapped columns shrink only if no other column can."""
 Cell = str | Text
 
@@ -31,9 +31,9 @@ class TableColumn:
     right: bool = False
     from_width: int = 0
     """Hidden on terminals narrower than this."""
-    most: int | None = None
+    max_width: int | None = None
     """Maximum width. Longer cells end in an ellipsis."""
-    least: int | None = None
+    min_width: int | None = None
     """Minimum width if space is short. None: the column never shrinks."""
     wraps: bool = False
     """Shrinks first, and wraps onto several lines."""
@@ -45,7 +45,7 @@ def console() -> Console:
     out = Console(highlight=False)
     if out.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return out
-    return Console(highlight=False, width=WIDTH_OF_PIPES)
+    return Console(highlight=False, width=PIPE_WIDTH)
 
 
 class PipeTable:
@@ -73,7 +73,7 @@ def table(columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], width:
     shown = [index for index, column in enumerate(columns) if width >= column.from_width]
     cells = [[cell_of(row[index]) for index in shown] for row in rows]
     chosen = [columns[index] for index in shown]
-    if width >= WIDTH_OF_PIPES:
+    if width >= PIPE_WIDTH:
         return PipeTable(chosen, _widths(chosen, cells, width), cells)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for column, column_width in zip(chosen, _widths(chosen, cells, width), strict=True):
@@ -108,15 +108,15 @@ def bar(ratio: float, width: int = 10) -> str:
 
 def _widths(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
     """Column widths that fit the terminal. Wrapping columns shrink first, then the others that may."""
-    bounded = width < WIDTH_OF_PIPES
+    bounded = width < PIPE_WIDTH
     widths = []
     for index, column in enumerate(columns):
         needed = max((len(column.head), *(row[index].cell_len for row in rows)))
-        widths.append(min(needed, column.most) if column.most and bounded else needed)
+        widths.append(min(needed, column.max_width) if column.max_width and bounded else needed)
     too_many = sum(widths) + GAP * (len(columns) - 1) - width
-    for least_of_wrapping, wrapping in ((WRAP_LEAST, True), (None, False), (1, True)):
+    for wrapped_least, wrapping in ((MIN_WRAPPED_WIDTH, True), (None, False), (1, True)):
         for index, column in enumerate(columns):
-            least = least_of_wrapping if column.wraps else column.least
+            least = wrapped_least if column.wraps else column.min_width
             if too_many > 0 and column.wraps == wrapping and least is not None:
                 given = min(too_many, max(0, widths[index] - max(least, len(column.head))))
                 widths[index] -= given

@@ -9,7 +9,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S, parse_us
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
-NOT_KNOWN = "unknown"
+UNKNOWN = "unknown"
 
 
 def span(seconds: float) -> str:

@@ -48,9 +48,9 @@ class Top(App[None]):
         ("tab", "focus_next", "Next table"),
     ]
 
-    def __init__(self, connect: Callable[[], Client], every_s: float) -> None:
+    def __init__(self, connect: Callable[[], Client], interval_s: float) -> None:
         super().__init__()
-        self._connect, self._every_s = connect, every_s
+        self._connect, self._interval_s = connect, interval_s
         self._client = connect()
         self._jobs: dict[str, dict[str, Any]] = {}
 
@@ -65,15 +65,15 @@ class Top(App[None]):
         self._table("cards").add_columns(*(column.head for column in CARDS))
         self._table("jobs").add_columns(*(column.head for column in COLUMNS))
         self._table("jobs").focus()
-        self.set_interval(self._every_s, self.look)
-        self.look()
+        self.set_interval(self._interval_s, self.refresh_view)
+        self.refresh_view()
 
-    @work(thread=True, exclusive=True, group="look")
-    def look(self) -> None:
+    @work(thread=True, exclusive=True, group="refresh_view")
+    def refresh_view(self) -> None:
         try:
             answer = overview(self._client)
         except ApiError as error:
-            self.call_from_thread(self._say, Text(one_line(error), style="red"))
+            self.call_from_thread(self._show_note, Text(one_line(error), style="red"))
             return
         self.call_from_thread(self.show, answer, self._client.now_s())
 
@@ -87,7 +87,7 @@ class Top(App[None]):
         self._jobs = {job["id"]: job for job in jobs}
         _fill(self._table("jobs"), COLUMNS, [(job["id"], job_row(job, now_s, WIDE)) for job in jobs])
         counted = " · ".join(f"{count:,} {words(state)}" for state, count in queue["counts"].items() if count)
-        self._say(Text(f"{counted or 'no jobs'} · {time.strftime('%H:%M:%S', time.localtime(now_s))}"))
+        self._show_note(Text(f"{counted or 'no jobs'} · {time.strftime('%H:%M:%S', time.localtime(now_s))}"))
 
     def action_why(self) -> None:
         self._with_job(self._why)
@@ -117,7 +117,7 @@ class Top(App[None]):
             self.call_from_thread(self.notify, one_line(error), severity="error", markup=False)
             return
         self.call_from_thread(self.notify, f"{label(answer)}: {words(answer['state'])}", markup=False)
-        self.call_from_thread(self.look)
+        self.call_from_thread(self.refresh_view)
 
     @work(thread=True, group="act")
     def _why(self, job: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ class Top(App[None]):
     def _table(self, name: str) -> DataTable:
         return self.query_one(f"#{name}", DataTable)
 
-    def _say(self, text: Text) -> None:
+    def _show_note(self, text: Text) -> None:
         self.query_one("#note", Static).update(text)
 
 
@@ -162,8 +162,8 @@ def _fill(table: DataTable, columns: Sequence[TableColumn], rows: Sequence[tuple
 
 def _cell(column: TableColumn, cell: Cell) -> Text:
     text = cell_of(cell)
-    if column.most:
-        text.truncate(column.most, overflow="ellipsis")
+    if column.max_width:
+        text.truncate(column.max_width, overflow="ellipsis")
     if column.right:
         text.justify = "right"
     return text

@@ -17,21 +17,21 @@ from gpusquad.client.errors import ApiError
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-LOOK_S = 15.0
+POLL_INTERVAL_S = 15.0
 """Interval at which jobs are polled if no event arrives."""
 
 
 def wait_for(
-    client: Client, ids: Sequence[str], *, any_one: bool = False, timeout_s: float | None = None, tell: bool = True
+    client: Client, ids: Sequence[str], *, any_one: bool = False, timeout_s: float | None = None, verbose: bool = True
 ) -> list[dict[str, Any]]:
     """Wait for all jobs or any one. Returns the ended jobs in the order of ``ids``; prints state changes to stderr."""
     deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
-    waiting = _Waiting(client, ids, tell)
+    waiting = _Waiting(client, ids, verbose)
     if not waiting.is_over(any_one):
         try:
-            for event in client.events.pulse(patience_s=lambda: min(LOOK_S, deadline_s - time.monotonic())):
+            for event in client.events.pulse(patience_s=lambda: min(POLL_INTERVAL_S, deadline_s - time.monotonic())):
                 if event is None or event["job"] in waiting.ids:
-                    waiting.look()
+                    waiting.refresh()
                 if waiting.is_over(any_one):
                     break
                 if time.monotonic() >= deadline_s:
@@ -46,20 +46,20 @@ def wait_for(
 class _Waiting:
     """Last known state of the jobs."""
 
-    def __init__(self, client: Client, ids: Sequence[str], tell: bool) -> None:
-        self._client, self._tell = client, tell
+    def __init__(self, client: Client, ids: Sequence[str], verbose: bool) -> None:
+        self._client, self._verbose = client, verbose
         first: list[Any] = [client.jobs.get(job) for job in ids]
         self.ids = list(dict.fromkeys(view["id"] for view in first))
         self.views: dict[str, Any] = {}
         for view in first:
-            self._take(view)
+            self._update(view)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch unfinished jobs. Temporary errors are ignored until the next call."""
         for job in self.ids:
             if self.views[job]["state"] not in FINAL:
                 try:
-                    self._take(self._client.jobs.get(job))
+                    self._update(self._client.jobs.get(job))
                 except ApiError as error:
                     if not error.may_pass:
                         raise
@@ -71,11 +71,11 @@ class _Waiting:
     def unfinished(self) -> list[str]:
         return [f"{label(view)} {words(view['state'])}" for view in self.views.values() if view["state"] not in FINAL]
 
-    def _take(self, view: Any) -> None:
+    def _update(self, view: Any) -> None:
         before = self.views.get(view["id"])
         self.views[view["id"]] = view
-        if self._tell and (before is None or before["state"] != view["state"]):
-            note(_told(view))
+        if self._verbose and (before is None or before["state"] != view["state"]):
+            note(_state_line(view))
 
 
 def follow_logs(client: Client, job: str, task: int | str = "all", tail: int | None = None, raw: bool = False) -> str:
@@ -93,7 +93,7 @@ def follow_logs(client: Client, job: str, task: int | str = "all", tail: int | N
     raise AssertionError("log stream ended without an end message")
 
 
-def _told(view: Any) -> str:
+def _state_line(view: Any) -> str:
     state = view["state"]
     where = cards(view["placement"]) if state == "running" else ""
     why = cause(view) or ending(view) if state in FINAL or state == "held" else ""

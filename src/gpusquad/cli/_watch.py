@@ -25,14 +25,14 @@ Ask = Callable[[], Any]
 Show = Callable[[Any, float, int], RenderableType]
 
 
-def watch_json(ask: Ask, every_s: float) -> None:
+def watch_json(ask: Ask, interval_s: float) -> None:
     """Print one line of JSON per query."""
     while True:
         typer.echo(json.dumps(ask()))
-        time.sleep(every_s)
+        time.sleep(interval_s)
 
 
-def watch_screen(client: Client, ask: Ask, show: Show, every_s: float) -> None:
+def watch_screen(client: Client, ask: Ask, show: Show, interval_s: float) -> None:
     """Redraw the whole screen after each query. Temporary errors are shown and the query is repeated."""
     out = console()
     if not out.is_terminal:
@@ -45,6 +45,6 @@ def watch_screen(client: Client, ask: Ask, show: Show, every_s: float) -> None:
                 if not error.may_pass:
                     raise
                 shown = Text(one_line(error), style="red")
-            heading = Text(f"{stamp(client.now_s())} · every {every_s:g} s · Ctrl-C exits\n", style="dim")
+            heading = Text(f"{stamp(client.now_s())} · every {interval_s:g} s · Ctrl-C exits\n", style="dim")
             live.update(Group(heading, shown), refresh=True)
-            time.sleep(every_s)
+            time.sleep(interval_s)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpusquad.cli._errors import LET_IN, VerbGroup
+from gpusquad.cli._errors import TOKEN_HINT, VerbGroup
 from gpusquad.cli._service import AsJson, note, print_json
 
 if TYPE_CHECKING:
@@ -103,14 +103,14 @@ class _Cluster:
         self._kube: KubeHttp = KubeHttp(self._access)
         self.client: Client = client_of(self._access, where)
 
-    def answer(self, pod: str, tell: Callable[[Client, str, bool], None], as_json: bool) -> None:
+    def answer(self, pod: str, show: Callable[[Client, str, bool], None], as_json: bool) -> None:
         """Answer from the service, or from the pod's condition and events if the service cannot be reached."""
         from gpusquad.client.errors import ApiError
 
         name = pod.removeprefix("pods/").removeprefix("pod/")
         found = self._pod(name)
         try:
-            tell(self.client, self._job_of(found, name), as_json)
+            show(self.client, self._job_of(found, name), as_json)
         except ApiError as error:
             if found is None:
                 raise
@@ -145,7 +145,7 @@ class _Cluster:
             typer.echo(pod_view(pod, events))
         if error.code == "not_found":
             return  # it has no job yet; its events explain why
-        let_in = f" ({LET_IN})" if error.status == 401 else ""
+        let_in = f" ({TOKEN_HINT})" if error.status == 401 else ""
         note(f"Shown from the pod's own status, because the service did not answer: {error.message}{let_in}")
 
 
@@ -165,7 +165,7 @@ def _show_job(client: Client, job_id: str, as_json: bool) -> None:
     from gpusquad.cli._answers import heading
     from gpusquad.cli._jobs import cards
     from gpusquad.cli._tables import console, facts
-    from gpusquad.cli._views.resources import asked
+    from gpusquad.cli._views.resources import request_text
 
     view: Any = client.jobs.get(job_id)
     if as_json:
@@ -174,7 +174,7 @@ def _show_job(client: Client, job_id: str, as_json: bool) -> None:
     out = console()
     out.print(heading(view, None, client.now_s()))
     out.print(facts([
-        ("job", view["id"]), ("pods", str(view["tasks"])), ("gpus", asked(view)), ("user", view["user"]),
+        ("job", view["id"]), ("pods", str(view["tasks"])), ("gpus", request_text(view)), ("user", view["user"]),
         ("tenant", view["tenant"]), ("priority", view["priority"]), ("cards", cards(view["placement"])),
         ("cause", view["cause"]),
     ]))  # fmt: skip

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpusquad.cli._measure_run import MeasureOptions, MeasureOutcome
     from gpusquad.measure.series_files import StoredSeries
 
-SUMMARY = "Measure how workloads slow each other down on one card."
+SUMMARY = "Measure how workloads slow each other down on one card, which should be idle."
 NONE = "none"
 _WHAT, _HOW, _WHERE, _OUT = "Workloads", "Method", "Machine", "Output"
 
@@ -22,8 +22,8 @@ def _names(incomplete: str) -> list[str]:
     """Workload names of the catalogue, also after a comma."""
     from gpusquad.measure.workloads import CATALOGUE
 
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in CATALOGUE if name.startswith(last)]
+    before, comma, previous = incomplete.rpartition(",")
+    return [before + comma + name for name in CATALOGUE if name.startswith(previous)]
 
 
 def _files(incomplete: str) -> list[str]:
@@ -157,18 +157,18 @@ def _measure(
 
     commands = read_commands(workload or ())
     check_outputs(html, png)
-    asked = MeasureOptions(
+    options = MeasureOptions(
         folder_of(out), _workloads(workloads, bool(commands)), commands, pattern, sharing, splits, triples,
         None if memory is None else parse_bytes(memory, "memory"), repeats, parse_us(window, "window") / US_PER_S,
         None if budget is None else parse_us(budget, "budget") / US_PER_S, card,
         _pod(engine, image, namespace, node), resume,
     )  # fmt: skip
     try:
-        ended = run(asked)
+        outcome = run(options)
     except KeyboardInterrupt:
         note("Stopped. To continue, use --resume with the same options.")
         raise
-    _report(asked, ended, html, png, as_json)
+    _report(options, outcome, html, png, as_json)
 
 
 @measure.command("show")
@@ -202,15 +202,15 @@ def _list(folder: Folder = None, as_json: AsJson = False) -> None:
     from gpusquad.cli._measured_files import folder_of
     from gpusquad.measure.series_files import all_of
 
-    shelf = all_of(folder_of(folder))
+    stored = all_of(folder_of(folder))
     if as_json:
-        print_json(_plain_shelf(shelf))
+        print_json(_plain_folder(stored))
         return
     from gpusquad.cli._tables import console
     from gpusquad.cli._views.measure import list_view
 
     screen = console()
-    screen.print(list_view(shelf.kept, shelf.skipped, screen.width))
+    screen.print(list_view(stored.kept, stored.skipped, screen.width))
 
 
 @measure.command("compare")
@@ -254,33 +254,35 @@ def _pod(engine: str, image: str | None, namespace: str, node: str) -> Any:
     return PodOptions(image, namespace, node=node)
 
 
-def _report(asked: MeasureOptions, ended: MeasureOutcome, html: Path | None, png: Path | None, as_json: bool) -> None:
+def _report(
+    options: MeasureOptions, outcome: MeasureOutcome, html: Path | None, png: Path | None, as_json: bool
+) -> None:
     from gpusquad.cli._measured_files import before, write_outputs
     from gpusquad.measure.analysis.compare import as_plain, compare
     from gpusquad.measure.series_files import StoredSeries
 
-    written = write_outputs(ended.measured, html, png)
-    last = before(ended.measured, asked.out)
-    changed = None if last is None else compare(last.measured, ended.measured)
+    written = write_outputs(outcome.measured, html, png)
+    previous = before(outcome.measured, options.out)
+    changed = None if previous is None else compare(previous.measured, outcome.measured)
     if as_json:
         print_json(
             {
-                **_plain(StoredSeries(ended.file, ended.measured)),
-                "windows_left": ended.left,
-                "failed": list(ended.failed),
-                "compared_with": None if last is None else str(last.path),
+                **_plain(StoredSeries(outcome.file, outcome.measured)),
+                "windows_left": outcome.left,
+                "failed": list(outcome.failed),
+                "compared_with": None if previous is None else str(previous.path),
                 "comparison": None if changed is None else as_plain(changed),
             }
         )
         return
-    _print_series(StoredSeries(ended.file, ended.measured))
-    if last is not None and changed is not None:
-        _print_changes(last, changed)
-    for why in ended.failed:
+    _print_series(StoredSeries(outcome.file, outcome.measured))
+    if previous is not None and changed is not None:
+        _print_changes(previous, changed)
+    for why in outcome.failed:
         note(f"Failed: {why}")
-    if ended.left:
-        note(f"{ended.left} windows are left. To continue, use --resume with the same options.")
-    for path in (ended.file, *written):
+    if outcome.left:
+        note(f"{outcome.left} windows are left. To continue, use --resume with the same options.")
+    for path in (outcome.file, *written):
         note(f"Wrote {path}")
 
 
@@ -292,13 +294,13 @@ def _print_series(one: StoredSeries) -> None:
     screen.print(series_view(one.measured, screen.width))
 
 
-def _print_changes(last: StoredSeries, changed: Any) -> None:
+def _print_changes(previous: StoredSeries, changed: Any) -> None:
     from gpusquad.cli._sanitize import one_line
     from gpusquad.cli._times import stamp
     from gpusquad.measure.analysis.compare import in_words
     from gpusquad.model.units import US_PER_S
 
-    typer.echo(f"\nCompared with the series of {stamp(last.measured.at_us / US_PER_S)}:")
+    typer.echo(f"\nCompared with the series of {stamp(previous.measured.at_us / US_PER_S)}:")
     for line in in_words(changed):
         typer.echo(f"  {one_line(line)}")
 
@@ -316,14 +318,14 @@ def _plain(one: StoredSeries) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plain_shelf(shelf: Any) -> dict[str, Any]:
+def _plain_folder(stored: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
         "items": [
             {"file": str(one.path), "at_us": one.measured.at_us, "setting": asdict(one.measured.setting),
              "workloads": [solo.workload for solo in one.measured.solos], "runs": len(one.measured.co_runs)}
-            for one in reversed(shelf.kept)
+            for one in reversed(stored.kept)
         ],
-        "skipped": [{"file": str(one.path), "why": one.why} for one in shelf.skipped],
+        "skipped": [{"file": str(one.path), "why": one.why} for one in stored.skipped],
     }  # fmt: skip

@@ -26,7 +26,7 @@ def show(as_json: AsJson = False) -> None:
     out, now_s = console(), client.now_s()
     columns = (
         TableColumn("RULE", right=True), TableColumn("EVENTS", wraps=True), TableColumn("TO", wraps=True),
-        TableColumn("LABEL", most=24, from_width=70), TableColumn("CREATED", from_width=90),
+        TableColumn("LABEL", max_width=24, from_width=70), TableColumn("CREATED", from_width=90),
     )  # fmt: skip
     rows = [
         (str(one["id"]), " ".join(one["kinds"]), one["url"], one["label"], relative(one["created_s"], now_s))
@@ -82,7 +82,7 @@ def _test(
 ) -> None:
     """Send a test notice to an address or by a rule."""
     from gpusquad.cli import _exit
-    from gpusquad.cli._errors import say
+    from gpusquad.cli._errors import print_error
 
     answer: Any = connect().notices.test({"rule": int(target)} if target.isdigit() else {"url": target})
     if as_json:
@@ -90,7 +90,7 @@ def _test(
     elif answer["ok"]:
         typer.echo("Sent the test notice.")
     else:
-        say(f"could not send the test notice: {answer['error']}")
+        print_error(f"could not send the test notice: {answer['error']}")
     if not answer["ok"]:
         raise typer.Exit(_exit.UNAVAILABLE)
 
@@ -108,7 +108,8 @@ def _failed(as_json: AsJson = False) -> None:
 
     out, now_s = console(), client.now_s()
     columns = (
-        TableColumn("NOTICE", right=True), TableColumn("RULE", right=True), TableColumn("TITLE", most=40, least=12),
+        TableColumn("NOTICE", right=True), TableColumn("RULE", right=True),
+        TableColumn("TITLE", max_width=40, min_width=12),
         TableColumn("TRIES", right=True), TableColumn("CREATED", from_width=80), TableColumn("ERROR", wraps=True),
     )  # fmt: skip
     rows = [

@@ -35,22 +35,22 @@ Cards = Annotated[
         help="Card: ID, UUID or its start, NODE/0, 0 if there is only one node, or all. Can be repeated.",
     ),
 ]  # fmt: skip
-Order = Annotated[str | None, typer.Option(metavar="NAME", help="Order policy. Default: the mode's.")]
+Order = Annotated[str | None, typer.Option(metavar="NAME", help="Order policy, instead of the mode's.")]
 Plan = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Plan policy, for example easy:backfill=shortest. Default: the mode's."),
+    typer.Option(metavar="NAME", help="Plan policy, for example easy:backfill=shortest, instead of the mode's."),
 ]
-Place = Annotated[str | None, typer.Option(metavar="NAME", help="Place policy. Default: the mode's.")]
+Place = Annotated[str | None, typer.Option(metavar="NAME", help="Place policy, instead of the mode's.")]
 Preempt = Annotated[
     Literal["none", "priority", "order"] | None,
-    typer.Option(help="Rule by which jobs may preempt running ones. Default: the mode's."),
+    typer.Option(help="Rule by which jobs may preempt running ones, instead of the mode's."),
 ]
 MinRun = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Minimum run time before a job can be preempted. Default: the mode's."),
+    typer.Option(metavar="TIME", help="Minimum run time before a job can be preempted, instead of the mode's."),
 ]
 MostPerJob = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Maximum number of preemptions per job. Default: the mode's.")
+    int | None, typer.Option(min=0, metavar="N", help="Maximum number of preemptions per job, instead of the mode's.")
 ]
 
 
@@ -92,7 +92,7 @@ def _set(
     """Change the scheduling policies, or the divide policy of cards. Running jobs continue."""
     if card or reset:
         others = (order, plan, place, preempt, min_run, most_per_job)
-        _divide(card or [], chosen, reset, note, as_json, alone=all(value is None for value in others))
+        _divide(card or [], chosen, reset, note, as_json, no_other_options=all(value is None for value in others))
         return
     client = connect()
     changes = _changes(chosen, order, plan, place, preempt, min_run, most_per_job)
@@ -166,12 +166,12 @@ def _history(
 
 def _revisions(client: Client, ref: str, limit: int) -> list[Any]:
     """Revisions, newest first. Virtual cards share those of their card, so each is listed once."""
-    found = {one["revision"]: one for name in _meant(client, [ref]) for one in client.cards.revisions(name, limit)}
+    found = {one["revision"]: one for name in _card_ids(client, [ref]) for one in client.cards.revisions(name, limit)}
     return [found[number] for number in sorted(found, reverse=True)][:limit]
 
 
 def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
-    found: Any = [client.cards.get(name) for name in _meant(client, refs)]
+    found: Any = [client.cards.get(name) for name in _card_ids(client, refs)]
     if as_json:
         print_json(found[0] if len(found) == 1 and ALL not in refs else {"items": found})
         return
@@ -183,14 +183,14 @@ def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
         show_card(card, client.now_s())
 
 
-def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json: bool, alone: bool) -> None:
+def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json: bool, no_other_options: bool) -> None:
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._views.card import set_line
     from gpusquad.model.errors import Invalid
 
     if not refs:
         raise Invalid("card", "is missing", "add --card 0, or --card all")
-    if not alone:
+    if not no_other_options:
         raise Invalid(
             "card",
             "cannot be combined with order, plan, place or preemption options",
@@ -201,17 +201,17 @@ def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json
         raise Invalid("policy", problem, "name one listed by `gpusquad policies divide`, or use --reset")
     client = connect()
     for_each(
-        _meant(client, refs), lambda name: client.cards.divide(name, chosen, note), lambda _, card: set_line(card),
+        _card_ids(client, refs), lambda name: client.cards.divide(name, chosen, note), lambda _, card: set_line(card),
         as_json,
     )  # fmt: skip
 
 
-def _meant(client: Client, refs: list[str]) -> list[str]:
-    _check_named(refs)
+def _card_ids(client: Client, refs: list[str]) -> list[str]:
+    _check_not_empty(refs)
     return [card["id"] for card in client.cards.all()] if ALL in refs else list(dict.fromkeys(refs))
 
 
-def _check_named(refs: list[str]) -> None:
+def _check_not_empty(refs: list[str]) -> None:
     from gpusquad.model.errors import Invalid
 
     if not all(name.strip() for name in refs):
@@ -231,12 +231,14 @@ def _changes(
     from gpusquad.model.units import US_PER_S, parse_us
 
     min_run_s = None if min_run is None else parse_us(min_run, "min-run") / US_PER_S
-    preemption = _given({"by": preempt, "min_run_s": min_run_s, "most_per_job": most_per_job})
-    changes = _given({"mode": mode, "order": order, "plan": plan, "place": place, "preemption": preemption or None})
+    preemption = _without_none({"by": preempt, "min_run_s": min_run_s, "most_per_job": most_per_job})
+    changes = _without_none(
+        {"mode": mode, "order": order, "plan": plan, "place": place, "preemption": preemption or None}
+    )
     if not changes:
         raise Invalid("policy", "is not changed", "name a mode, or use --order, --plan, --place or --preempt")
     return changes
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}

@@ -12,7 +12,7 @@ from gpusquad.cli._service import AsJson, connect, print_json
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-EVERY_S = 2.0
+INTERVAL_S = 2.0
 
 
 def queue(
@@ -37,9 +37,9 @@ def queue(
         from gpusquad.cli._watch import watch_json, watch_screen
 
         if as_json:
-            watch_json(selection.answer, EVERY_S)
+            watch_json(selection.answer, INTERVAL_S)
         else:
-            watch_screen(client, selection.answer, _shown, EVERY_S)
+            watch_screen(client, selection.answer, _view, INTERVAL_S)
         return
     show_queue(client, selection.answer(), as_json)
 
@@ -52,10 +52,10 @@ def show_queue(client: Client, answer: dict[str, Any], as_json: bool) -> None:
     from gpusquad.cli._tables import console
 
     out = console()
-    out.print(_shown(answer, client.now_s(), out.width))
+    out.print(_view(answer, client.now_s(), out.width))
 
 
-def _shown(answer: dict[str, Any], now_s: float, width: int):
+def _view(answer: dict[str, Any], now_s: float, width: int):
     from gpusquad.cli._views.queue import queue_view
 
     return queue_view(answer, now_s, width)

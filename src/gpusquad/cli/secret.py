@@ -12,7 +12,7 @@ from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
 SUMMARY = "Store secrets for jobs. Without a subcommand, list their names."
-MOST_CHARS = 65_536
+MAX_CHARS = 65_536
 
 Name = Annotated[
     str,
@@ -64,9 +64,9 @@ def _value(name: str) -> str:
 
     if sys.stdin.isatty():
         return typer.prompt(f"Value of {name}", hide_input=True, confirmation_prompt=True)
-    value = sys.stdin.read(MOST_CHARS + 1)
-    if len(value) > MOST_CHARS:
-        raise Invalid("value", f"is longer than {MOST_CHARS} characters", "put a longer value into a file")
+    value = sys.stdin.read(MAX_CHARS + 1)
+    if len(value) > MAX_CHARS:
+        raise Invalid("value", f"is longer than {MAX_CHARS} characters", "put a longer value into a file")
     value = value.removesuffix("\n")  # echo adds one
     if not value:
         raise Invalid("value", "is empty", f"pipe it in: gpusquad secret set {name} < file")

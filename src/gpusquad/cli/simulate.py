@@ -139,11 +139,11 @@ def simulate(
     from gpusquad.cli._simulation import SimulationInput, SnapshotRequest, run
 
     files = Files(report, jobs_out)
-    shot = SnapshotRequest.asked(dump, dump_at, compare)
-    wanted = choices(compare or mode, bool(compare), Overrides(order, plan, place, preempt, lanes, preemptible))
+    snapshot = SnapshotRequest.from_options(dump, dump_at, compare)
+    chosen = choices(compare or mode, bool(compare), Overrides(order, plan, place, preempt, lanes, preemptible))
     work = SimulationInput.load(trace, format, skip_bad, limit, cluster)
     work.add_incidents(incidents)
     work.slow_by(pairs, pairs_gpu)
-    work.believe(estimates, predictor)
-    results = run(work, wanted, event_order, shot)
+    work.set_estimates(estimates, predictor)
+    results = run(work, chosen, event_order, snapshot)
     show(work, results, files, as_json)

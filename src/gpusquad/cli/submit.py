@@ -75,7 +75,7 @@ def _wait(client: Client, accepted: dict[str, Any], follow: bool, as_json: bool)
     ids = [job["id"] for job in accepted["jobs"]]
     if follow and len(ids) == 1 and not as_json:
         follow_logs(client, ids[0])
-    ended = wait_for(client, ids, tell=not as_json)
+    ended = wait_for(client, ids, verbose=not as_json)
     if as_json:
         print_json(accepted | {"jobs": ended})
     raise typer.Exit(_exit.of_states([job["state"] for job in ended]))

@@ -64,8 +64,8 @@ def _set(
     before: Any = next((one for one in client.people.tenants() if one["name"] == name), {})
     if not changes and before:
         raise Invalid("tenant", "is not changed", "use for example --limit 8")
-    kept = {key: before[key] for key in given if key in before}
-    answer: Any = client.people.set_tenant(name, kept | changes)
+    current = {key: before[key] for key in given if key in before}
+    answer: Any = client.people.set_tenant(name, current | changes)
     if as_json:
         print_json(answer)
     else:
@@ -77,7 +77,7 @@ def _print(tenants: list[dict[str, Any]]) -> None:
     from gpusquad.cli._times import span
 
     columns = (
-        TableColumn("TENANT", most=24, least=10),
+        TableColumn("TENANT", max_width=24, min_width=10),
         TableColumn("WEIGHT", right=True),
         TableColumn("GUARANTEED", right=True),
         TableColumn("LIMIT", right=True),
@@ -87,15 +87,15 @@ def _print(tenants: list[dict[str, Any]]) -> None:
         TableColumn("RUNS AS", from_width=100),
     )
     rows = [
-        (one["name"], f"{one['weight']:g}", _shown(one["guaranteed_gpus"]), _shown(one["limit_gpus"]),
-         span(one["reclaim_s"]), _shown(one["max_pending"]), one["on_hang"], _shown(one["run_as"]))
+        (one["name"], f"{one['weight']:g}", _or_dash(one["guaranteed_gpus"]), _or_dash(one["limit_gpus"]),
+         span(one["reclaim_s"]), _or_dash(one["max_pending"]), one["on_hang"], _or_dash(one["run_as"]))
         for one in tenants
     ]  # fmt: skip
     out = console()
     out.print(table(columns, rows, out.width))
 
 
-def _shown(value: object) -> str:
+def _or_dash(value: object) -> str:
     return "–" if value is None else str(value)
 
 

@@ -25,8 +25,8 @@ def show(as_json: AsJson = False) -> None:
     out, now_s = console(), client.now_s()
     columns = (
         TableColumn("TOKEN"),
-        TableColumn("USER", most=16),
-        TableColumn("LABEL", most=24, least=8),
+        TableColumn("USER", max_width=16),
+        TableColumn("LABEL", max_width=24, min_width=8),
         TableColumn("SCOPES"),
         TableColumn("STATE"),
         TableColumn("LAST USED", from_width=90),

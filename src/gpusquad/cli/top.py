@@ -12,7 +12,7 @@ from gpusquad.cli._service import AsJson, connect, print_json
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-MOST_WAITING = 200
+MAX_WAITING = 200
 
 
 def top(
@@ -35,7 +35,7 @@ def overview(client: Client) -> dict[str, Any]:
     return {
         "cluster": client.cluster.summary(),
         "nodes": client.cluster.nodes(),
-        "queue": client.cluster.queue(MOST_WAITING),
+        "queue": client.cluster.queue(MAX_WAITING),
     }
 
 
@@ -47,13 +47,13 @@ def _print(client: Client) -> None:
     out.print(top_view(overview(client), client.now_s(), out.width))
 
 
-def _live(client: Client, every_s: float) -> None:
+def _live(client: Client, interval_s: float) -> None:
     try:
         from gpusquad.cli._top_live import Top
     except ModuleNotFoundError:  # Textual is installed with the service, not with the client alone
         from gpusquad.cli._views.top import top_view
         from gpusquad.cli._watch import watch_screen
 
-        watch_screen(client, lambda: overview(client), top_view, every_s)
+        watch_screen(client, lambda: overview(client), top_view, interval_s)
         return
-    Top(connect, every_s).run()
+    Top(connect, interval_s).run()

@@ -73,8 +73,8 @@ def _print(users: list[dict[str, Any]]) -> None:
 
     out = console()
     columns = (
-        TableColumn("USER", most=32, least=10),
-        TableColumn("TENANT", most=32, least=8),
+        TableColumn("USER", max_width=32, min_width=10),
+        TableColumn("TENANT", max_width=32, min_width=8),
         TableColumn("ROLE"),
         TableColumn("STATE"),
     )

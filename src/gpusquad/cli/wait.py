@@ -27,7 +27,7 @@ def wait(
     from gpusquad.model.units import US_PER_S, parse_us
 
     timeout_s = parse_us(timeout, "timeout") / US_PER_S if timeout else None
-    ended = wait_for(connect(), job, any_one=any_one, timeout_s=timeout_s, tell=not as_json)
+    ended = wait_for(connect(), job, any_one=any_one, timeout_s=timeout_s, verbose=not as_json)
     if as_json:
         print_json({"items": ended})
     raise typer.Exit(_exit.of_states([one["state"] for one in ended]))

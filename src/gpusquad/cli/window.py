@@ -30,7 +30,7 @@ def show(as_json: AsJson = False) -> None:
         TableColumn("FROM"),
         TableColumn("TO"),
         TableColumn("STARTS"),
-        TableColumn("BY", most=14, from_width=80),
+        TableColumn("BY", max_width=14, from_width=80),
         TableColumn("WHY", wraps=True, from_width=70),
     )
     rows = [

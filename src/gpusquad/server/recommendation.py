@@ -11,7 +11,7 @@ from gpusquad.predict.advice import SAFE_LEVEL, WARN_LEVEL, AdvisedValue, Scalin
 from gpusquad.predict.memory import PeakPrediction
 from gpusquad.server.services.jobs.advice import Recommendation
 from gpusquad.server.views import Plain
-from gpusquad.spec.auto import left_open
+from gpusquad.spec.auto import auto_fields
 from gpusquad.spec.model import JobSpec
 
 SHOWN_JOBS = 5
@@ -54,7 +54,7 @@ def _lines(spec: JobSpec, found: Recommendation) -> Iterator[Plain]:
 def _gpus(spec: JobSpec, choice: AdvisedValue, tasks: int, each: int) -> Iterator[Plain]:
     """Fewer tasks, where there are several: what each of them gets is how the program was written."""
     if tasks == 1:
-        yield _line("gpus", choice.value, spec.gpus, "gpus" in left_open(spec) or choice.value != each, choice.why)
+        yield _line("gpus", choice.value, spec.gpus, "gpus" in auto_fields(spec) or choice.value != each, choice.why)
     elif choice.value % each == 0:
         yield _line("count", choice.value // each, spec.count, choice.value // each != tasks, choice.why)
 
@@ -70,7 +70,7 @@ def _memory(
     asked = request.min_card_memory_bytes
     too_small = any(size < needed and size >= asked for size in card_bytes)
     shut_out = any(choice.value <= size < asked for size in card_bytes)
-    is_open = "gpu_memory" in left_open(spec)
+    is_open = "gpu_memory" in auto_fields(spec)
     return _line("gpu_memory", value, spec.gpu_memory, is_open or too_small or shut_out, choice.why)
 
 

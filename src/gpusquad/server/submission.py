@@ -18,7 +18,7 @@ from gpusquad.server.services.jobs.advice import Note
 from gpusquad.server.services.jobs.cluster_submissions import NOT_COMPLETE
 from gpusquad.server.views import job_view
 from gpusquad.server.wiring import Services
-from gpusquad.spec.auto import left_open
+from gpusquad.spec.auto import auto_fields
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.expand import expand
 from gpusquad.spec.model import JobSpec
@@ -72,7 +72,7 @@ def notes_view(notes: Iterable[Note | EventRow]) -> dict[str, list[str]]:
 
 def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services) -> list[EventRow]:
     """As they stand on record, so that a submission sent again hears the same."""
-    if not any(left_open(spec) or spec.gpu_memory or spec.share or spec.roles or spec.image for spec in specs):
+    if not any(auto_fields(spec) or spec.gpu_memory or spec.share or spec.roles or spec.image for spec in specs):
         return []
     with services.database.read() as c:
         return [event for row in rows[:MAX_EXAMINED] for event in events.of_job(c, row.id, limit=FIRST_LINES)]

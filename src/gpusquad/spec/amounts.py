@@ -24,11 +24,11 @@ CONCRETE: Final = {"concrete": True}
 """Validation context of a concrete job, which has no placeholders."""
 AUTO = "auto"
 """Value of a field that the service chooses from past runs."""
-MOST_TASKS = 10_000
-MOST_RETRIES = 100
-MOST_GRACE_S = 86_400
+MAX_TASKS = 10_000
+MAX_RETRIES = 100
+MAX_GRACE_S = 86_400
 
-_MOST_S = MOST_US // US_PER_S
+_MAX_S = MOST_US // US_PER_S
 _NUMBER = r"\s*\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
 
 
@@ -65,7 +65,7 @@ def _as_number(text: str) -> int | float | str:
 def _grace(value: object, info: ValidationInfo) -> Any:
     checked = _read("us")(value, info)
     is_open = isinstance(value, str) and MARK in value
-    if not is_open and Fields({"value": value}, "", ("value",)).us("value") > MOST_GRACE_S * US_PER_S:
+    if not is_open and Fields({"value": value}, "", ("value",)).us("value") > MAX_GRACE_S * US_PER_S:
         raise Invalid("", f"{short(value)} is more than a day", "use at most 24h")
     return checked
 
@@ -120,16 +120,16 @@ Gpus = Annotated[
 ]
 Tasks = Annotated[
     int | float | str,
-    PlainValidator(_read("whole", is_number=True, default=1, low=1, high=MOST_TASKS)),
-    _whole(1, MOST_TASKS),
+    PlainValidator(_read("whole", is_number=True, default=1, low=1, high=MAX_TASKS)),
+    _whole(1, MAX_TASKS),
 ]
 RetryCount = Annotated[
     int | float | str,
-    PlainValidator(_read("whole", is_number=True, default=0, high=MOST_RETRIES)),
-    _whole(0, MOST_RETRIES),
+    PlainValidator(_read("whole", is_number=True, default=0, high=MAX_RETRIES)),
+    _whole(0, MAX_RETRIES),
 ]
-Duration = Annotated[int | float | str, PlainValidator(_read("us")), _amount(_MOST_S, _TIMES)]
-Grace = Annotated[int | float | str, PlainValidator(_grace), _amount(MOST_GRACE_S, _TIMES)]
+Duration = Annotated[int | float | str, PlainValidator(_read("us")), _amount(_MAX_S, _TIMES)]
+Grace = Annotated[int | float | str, PlainValidator(_grace), _amount(MAX_GRACE_S, _TIMES)]
 SpansByGpus = Annotated[
     dict[str, int | float | str],
     PlainValidator(_by_gpus),
@@ -137,7 +137,7 @@ SpansByGpus = Annotated[
         {
             "type": "object",
             "propertyNames": {"pattern": "^0{0,4}[1-9][0-9]{0,3}$"},
-            "additionalProperties": _amount(_MOST_S, _TIMES).json_schema,
+            "additionalProperties": _amount(_MAX_S, _TIMES).json_schema,
             "minProperties": 1,
             "maxProperties": MOST_SIZES,
         }

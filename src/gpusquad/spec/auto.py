@@ -11,7 +11,7 @@ from gpusquad.spec.model import JobFields, JobSpec
 FIELDS = ("gpus", "gpu_memory")
 
 
-def left_open(job: JobFields) -> tuple[str, ...]:
+def auto_fields(job: JobFields) -> tuple[str, ...]:
     """Names of the fields that are ``auto``."""
     return tuple(name for name in FIELDS if getattr(job, name) == AUTO)
 
@@ -32,11 +32,11 @@ def check_auto(job: JobFields) -> None:
         raise Invalid("gpus", "auto cannot be combined with a named card", "write gpus: 1")
 
 
-def settled(spec: JobSpec, **chosen: Any) -> JobSpec:
+def with_choices(spec: JobSpec, **chosen: Any) -> JobSpec:
     """A copy of the job with the chosen values. None leaves the field out."""
     return spec.model_copy(update=chosen) if chosen else spec
 
 
-def as_asked(stored: dict[str, Any], asked: JobSpec) -> dict[str, Any]:
+def restore_auto(stored: dict[str, Any], asked: JobSpec) -> dict[str, Any]:
     """Stored data with ``auto`` restored where ``asked`` has it, so that a repeated submission compares equal."""
-    return stored | dict.fromkeys(left_open(asked), AUTO)
+    return stored | dict.fromkeys(auto_fields(asked), AUTO)

@@ -42,17 +42,17 @@ class SpecModel(BaseModel):
         return {name: value for name, value in data.items() if value is not None}
 
 
-def lengthened(main_field: str, expected: str, *kinds: type, schema: Any) -> BeforeValidator:
+def accepts_short_form(main_field: str, expected: str, *kinds: type, schema: Any) -> BeforeValidator:
     """Accepts the value of ``main_field`` in place of the whole object. ``schema``: type of both forms."""
 
-    def lengthen(value: Any) -> Any:
+    def expand_short_form(value: Any) -> Any:
         if isinstance(value, (dict, BaseModel)):
             return value
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise Invalid("", f"must be {expected}, not {short(value)}")
         return {main_field: value}
 
-    return BeforeValidator(lengthen, json_schema_input_type=schema)
+    return BeforeValidator(expand_short_form, json_schema_input_type=schema)
 
 
 def choice(kind: Any) -> BeforeValidator:

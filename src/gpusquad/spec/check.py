@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gpusquad.model.codec import job_from_dict
 from gpusquad.model.errors import Invalid
-from gpusquad.spec.amounts import CONCRETE, MOST_TASKS
+from gpusquad.spec.amounts import CONCRETE, MAX_TASKS
 from gpusquad.spec.auto import check_auto
 from gpusquad.spec.convert import core_data
 from gpusquad.spec.model import JobFields, JobFile, JobSpec
@@ -83,9 +83,9 @@ def _check_whole(core: dict) -> None:
     """Constraints between fields, which the scheduler's own parser checks."""
     job = job_from_dict(core | {"id": "-"})
     tasks = sum(role.bounds[1] for role in job.roles)
-    if tasks > MOST_TASKS:
+    if tasks > MAX_TASKS:
         raise Invalid(
-            "roles" if "roles" in core else "count", f"has {tasks} tasks in one job", f"use at most {MOST_TASKS}"
+            "roles" if "roles" in core else "count", f"has {tasks} tasks in one job", f"use at most {MAX_TASKS}"
         )
 
 

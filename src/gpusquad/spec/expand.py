@@ -11,10 +11,10 @@ from gpusquad.spec.check import open_data, spec_from_dict
 from gpusquad.spec.model import JobFile, JobSpec
 from gpusquad.spec.params import Scalar, as_text, check_params
 from gpusquad.spec.paths import at
-from gpusquad.spec.placeholders import MOST_EXPANDED_CHARS, Filler
+from gpusquad.spec.placeholders import MAX_EXPANDED_CHARS, Filler
 from gpusquad.spec.sweep import INDEX, Point, points, swept_names
 
-_MOST_SHOWN = 120
+_MAX_SHOWN_CHARS = 120
 
 
 def expand(file: JobFile, params: Mapping[str, Scalar] | None = None) -> list[JobSpec]:
@@ -65,11 +65,11 @@ def _check_given(name: str, file: JobFile, swept: Collection[str]) -> None:
 
 def _check_size(file: JobFile, jobs: int) -> None:
     chars = len(file.model_dump_json(exclude={"sweep"})) if jobs > 1 else 0
-    if chars * jobs > MOST_EXPANDED_CHARS:
+    if chars * jobs > MAX_EXPANDED_CHARS:
         raise Invalid("sweep", f"expands to {jobs} jobs of {chars} characters", "move long texts into separate files")
 
 
 def _at_point(error: Invalid, index: int, point: Point) -> Invalid:
     shown = ", ".join(f"{name}={value}" for name, value in point.items())
-    shown = shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + "…"
+    shown = shown if len(shown) <= _MAX_SHOWN_CHARS else shown[:_MAX_SHOWN_CHARS] + "…"
     return Invalid(error.field, f"{error.problem}, in point {index} of the sweep ({shown})", error.cure)

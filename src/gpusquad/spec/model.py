@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, model_va
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job_codec import MOST_ROLES
 from gpusquad.spec.amounts import Duration, Priority, RetryCount
-from gpusquad.spec.base import choice, lengthened
+from gpusquad.spec.base import accepts_short_form, choice
 from gpusquad.spec.job_parts import (
     CheckpointSpec,
     DependencySpec,
@@ -24,15 +24,15 @@ from gpusquad.spec.job_parts import (
     SloSpec,
 )
 from gpusquad.spec.labels import Command, Env, Label, LongLabel, Name, Path, Reference, SecretName
-from gpusquad.spec.params import MOST_PARAMS, MOST_VALUE_CHARS, PARAM_NAME, Scalar, check_params
+from gpusquad.spec.params import MAX_PARAMS, MAX_VALUE_CHARS, PARAM_NAME, Scalar, check_params
 from gpusquad.spec.paths import short
 from gpusquad.spec.roles import ResourcesSpec, RoleSpec
-from gpusquad.spec.sweep import MOST_POINTS, Sweep, check_sweep
+from gpusquad.spec.sweep import MAX_POINTS, Sweep, check_sweep
 
 # fail_fast: only the first error is reported, and validating a long list of bad entries would take seconds.
-MOST_SECRETS = 128
-MOST_AFTER = 256
-MOST_NOTICES = 16
+MAX_SECRETS = 128
+MAX_AFTER = 256
+MAX_NOTICES = 16
 
 Notice = Literal[
     "queued", "started", "finished", "succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "hung",
@@ -41,15 +41,16 @@ Notice = Literal[
 """Kinds of notices, and job states accepted as synonyms."""
 
 AnySecret = Annotated[
-    SecretSpec, lengthened("name", "the name of a secret or {name: …, as: …}", str, schema=SecretName | SecretSpec)
+    SecretSpec,
+    accepts_short_form("name", "the name of a secret or {name: …, as: …}", str, schema=SecretName | SecretSpec),
 ]
 AnyAfter = Annotated[
     DependencySpec,
-    lengthened("job", "the ID or name of a job or {job: …, on: …}", str, schema=Reference | DependencySpec),
+    accepts_short_form("job", "the ID or name of a job or {job: …, on: …}", str, schema=Reference | DependencySpec),
 ]
 AnyRetries = Annotated[
     RetrySpec,
-    lengthened("count", "a number or {count: …, backoff: …}", int, float, str, schema=RetryCount | RetrySpec),
+    accepts_short_form("count", "a number or {count: …, backoff: …}", int, float, str, schema=RetryCount | RetrySpec),
 ]
 
 
@@ -106,7 +107,7 @@ class JobFields(ResourcesSpec):
     secrets: tuple[AnySecret, ...] = Field(
         (),
         fail_fast=True,
-        max_length=MOST_SECRETS,
+        max_length=MAX_SECRETS,
         description="Secrets by name. Each becomes an environment variable of every task.",
         examples=[["WANDB_API_KEY", {"name": "hub-token", "as": "HF_TOKEN"}]],
     )
@@ -114,7 +115,7 @@ class JobFields(ResourcesSpec):
     after: tuple[AnyAfter, ...] = Field(
         (),
         fail_fast=True,
-        max_length=MOST_AFTER,
+        max_length=MAX_AFTER,
         description="Jobs that must end before this one starts.",
         examples=[["prepare"], [{"job": "train", "on": "any"}]],
     )
@@ -126,7 +127,7 @@ class JobFields(ResourcesSpec):
     notify: tuple[Annotated[Notice, choice(Notice)], ...] = Field(
         (),
         fail_fast=True,
-        max_length=MOST_NOTICES,
+        max_length=MAX_NOTICES,
         description="Events on which to send you a notice.",
         examples=[["succeeded", "failed"]],
     )
@@ -154,9 +155,9 @@ def _open_params(value: object) -> dict[str, Scalar | None]:
     return check_params(value, may_be_open=True)
 
 
-_SCALAR = {"type": ["string", "number", "boolean"], "maxLength": MOST_VALUE_CHARS}
-_NAMES: dict[str, Any] = {"propertyNames": {"pattern": rf"^{PARAM_NAME.pattern}$"}, "maxProperties": MOST_PARAMS}
-_VALUES = {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MOST_POINTS}
+_SCALAR = {"type": ["string", "number", "boolean"], "maxLength": MAX_VALUE_CHARS}
+_NAMES: dict[str, Any] = {"propertyNames": {"pattern": rf"^{PARAM_NAME.pattern}$"}, "maxProperties": MAX_PARAMS}
+_VALUES = {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MAX_POINTS}
 _AXES = {"type": "object", "additionalProperties": _VALUES, "minProperties": 1, **_NAMES}
 _POINT = {"type": "object", "additionalProperties": _SCALAR, **_NAMES}
 _SWEEP = {
@@ -167,7 +168,7 @@ _SWEEP = {
                 "zip": {"anyOf": [_AXES, _VALUES], "description": "Lists that are combined element by element."}
             }
         },
-        {"type": "array", "items": _POINT, "minItems": 1, "maxItems": MOST_POINTS},
+        {"type": "array", "items": _POINT, "minItems": 1, "maxItems": MAX_POINTS},
     ]
 }
 _OPEN_PARAMS = {"type": "object", "additionalProperties": {**_SCALAR, "type": [*_SCALAR["type"], "null"]}, **_NAMES}

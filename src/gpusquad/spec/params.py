@@ -12,17 +12,17 @@ from gpusquad.spec.texts import any_text
 Scalar = str | int | float | bool
 
 PARAM_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-MOST_PARAMS = 256
-MOST_VALUE_CHARS = 4096
-MOST_WHOLE = 2**64
+MAX_PARAMS = 256
+MAX_VALUE_CHARS = 4096
+MAX_WHOLE = 2**64
 
 
 def check_params(value: object, *, may_be_open: bool = False) -> dict[str, Scalar | None]:
     """Validate names and values. ``may_be_open``: None is allowed; the user sets the value at submission."""
     if not isinstance(value, dict):
         raise Invalid("", f"must map names to values, not {short(value)}", "write for example {seed: 1}")
-    if len(value) > MOST_PARAMS:
-        raise Invalid("", f"has {len(value)} parameters", f"use at most {MOST_PARAMS}")
+    if len(value) > MAX_PARAMS:
+        raise Invalid("", f"has {len(value)} parameters", f"use at most {MAX_PARAMS}")
     for key, item in value.items():
         check_name(key)
         if item is not None or not may_be_open:
@@ -41,12 +41,12 @@ def check_scalar(value: object, where: str) -> Scalar:
     """Validate one value that can be inserted into a text."""
     if isinstance(value, str):
         try:
-            return any_text(value, MOST_VALUE_CHARS)
+            return any_text(value, MAX_VALUE_CHARS)
         except Invalid as error:
             raise at(where, error) from None
     if not isinstance(value, (bool, int, float)):
         raise Invalid(where, f"must be a text, a number, true or false, not {short(value)}")
-    if not -MOST_WHOLE <= value <= MOST_WHOLE or math.isnan(value):
+    if not -MAX_WHOLE <= value <= MAX_WHOLE or math.isnan(value):
         raise Invalid(where, f"{short(value)} cannot be written as a number", "put it in quotes")
     return value
 

@@ -6,9 +6,9 @@ import reprlib
 
 from gpusquad.model.errors import Invalid
 
-_MOST_KEY = 64
-_MOST_PROBLEM = 300
-_SHOWN_NUMBER = 2**64
+_MAX_KEY_CHARS = 64
+_MAX_PROBLEM_CHARS = 300
+_MAX_SHOWN_NUMBER = 2**64
 
 
 def join(where: str, name: str) -> str:
@@ -20,13 +20,13 @@ def join(where: str, name: str) -> str:
 
 def key_text(key: object) -> str:
     """An untrusted key for a path, short and on one line."""
-    text = str(key)[:_MOST_KEY]
+    text = str(key)[:_MAX_KEY_CHARS]
     return text if text.isprintable() else ascii(text)
 
 
 def short(value: object) -> str:
     """An untrusted value for an error message, shortened if it is large or deeply nested."""
-    if isinstance(value, int) and abs(value) > _SHOWN_NUMBER:
+    if isinstance(value, int) and abs(value) > _MAX_SHOWN_NUMBER:
         return "a very large number"  # Python refuses to format numbers with thousands of digits
     return _repr.repr(value)
 
@@ -34,8 +34,8 @@ def short(value: object) -> str:
 def at(where: str, error: Invalid) -> Invalid:
     """The same error with a path from the top of the file."""
     problem = error.problem
-    if len(problem) > _MOST_PROBLEM:
-        problem = problem[:_MOST_PROBLEM] + "…"
+    if len(problem) > _MAX_PROBLEM_CHARS:
+        problem = problem[:_MAX_PROBLEM_CHARS] + "…"
     return Invalid(join(where, error.field) or "job file", problem, error.cure)
 
 

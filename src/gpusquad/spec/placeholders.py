@@ -8,16 +8,16 @@ from difflib import get_close_matches
 
 from gpusquad.model.errors import Invalid
 from gpusquad.spec.paths import join
-from gpusquad.spec.texts import MOST_TEXT_CHARS
+from gpusquad.spec.texts import MAX_TEXT_CHARS
 
 MARK = "${"
-MOST_FILLED_CHARS = 1 << 20
+MAX_FILLED_CHARS = 1 << 20
 """Limit for the texts of one job, so that short placeholders cannot expand to gigabytes."""
-MOST_EXPANDED_CHARS = 64 << 20
+MAX_EXPANDED_CHARS = 64 << 20
 """Limit for all jobs of one file, to bound memory and store."""
 
 _TOKEN = re.compile(r"\$\$\{|\$\{([^{}$]*)(\}?)")
-_MOST_NAMES_SHOWN = 20
+_MAX_NAMES_SHOWN = 20
 
 
 def escape(text: str) -> str:
@@ -50,11 +50,11 @@ class Filler:
 
     def __init__(self) -> None:
         self._parts: dict[str, list[str]] = {}
-        self._left = self._left_in_all = MOST_EXPANDED_CHARS
+        self._left = self._left_in_all = MAX_EXPANDED_CHARS
 
     def fill(self, value: object, values: Mapping[str, str]) -> object:
         """A copy of the plain data with all placeholders filled."""
-        self._left = budget = min(MOST_FILLED_CHARS, self._left_in_all)
+        self._left = budget = min(MAX_FILLED_CHARS, self._left_in_all)
         filled = self._fill(value, values)
         self._left_in_all -= budget - self._left
         return filled
@@ -87,7 +87,7 @@ class Filler:
         # Check the size before joining, because joining is the expensive step.
         chars = sum(map(len, filled))
         self._left -= chars
-        if chars > MOST_TEXT_CHARS or self._left < 0:
+        if chars > MAX_TEXT_CHARS or self._left < 0:
             raise Invalid("", f"grows to {chars} characters with its parameters", "move long texts into separate files")
         return "".join(filled)
 
@@ -112,6 +112,6 @@ def _cure(name: str, known: Collection[str]) -> str:
     close = get_close_matches(name[:64], known, 1)
     if close:
         return f"did you mean {MARK}{close[0]}}}?"
-    shown = ", ".join(sorted(known)[:_MOST_NAMES_SHOWN])
+    shown = ", ".join(sorted(known)[:_MAX_NAMES_SHOWN])
     keep = f"write $${{{name[:64]}}} to leave it to the shell"
     return f"known here: {shown}; {keep}" if shown else f"define it under params; {keep}"

@@ -10,10 +10,10 @@ from itertools import product
 from math import prod
 
 from gpusquad.model.errors import Invalid
-from gpusquad.spec.params import MOST_PARAMS, Scalar, check_name, check_params, check_scalar
+from gpusquad.spec.params import MAX_PARAMS, Scalar, check_name, check_params, check_scalar
 from gpusquad.spec.paths import at, join, key_text, short
 
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 INDEX = "sweep.index"
 """Placeholder for the index of a point, from 0."""
 ZIP = "zip"
@@ -121,10 +121,10 @@ def _check_rows(rows: list) -> Sweep:
 
 
 def _check_names(count: int) -> None:
-    if count > MOST_PARAMS:
-        raise Invalid("", f"has {count} parameters", f"use at most {MOST_PARAMS}")
+    if count > MAX_PARAMS:
+        raise Invalid("", f"has {count} parameters", f"use at most {MAX_PARAMS}")
 
 
 def _check_count(count: int, where: str = "") -> None:
-    if count > MOST_POINTS:
-        raise Invalid(where, f"expands to {count} jobs", f"use at most {MOST_POINTS}, or several submissions")
+    if count > MAX_POINTS:
+        raise Invalid(where, f"expands to {count} jobs", f"use at most {MAX_POINTS}, or several submissions")

@@ -10,13 +10,13 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_TEXT, checked_text
 from gpusquad.spec.paths import key_text, short
 
-MOST_NAME_CHARS = 128
-MOST_TEXT_CHARS = 30_000
+MAX_NAME_CHARS = 128
+MAX_TEXT_CHARS = 30_000
 """In UTF-8 below 128 KiB, the limit of Linux for one argument."""
-MOST_PATH_CHARS = 4096
-MOST_ARGUMENTS = 4096
-MOST_ENV = 1024
-MOST_MODELS = 64
+MAX_PATH_CHARS = 4096
+MAX_ARGUMENTS = 4096
+MAX_ENV = 1024
+MAX_MODELS = 64
 
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 SECRET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -29,7 +29,7 @@ _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _DIRECTION_CHANGES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def any_text(value: object, most: int = MOST_TEXT_CHARS) -> str:
+def any_text(value: object, most: int = MAX_TEXT_CHARS) -> str:
     """A text that can be passed to a process. It may be empty or have several lines."""
     if not isinstance(value, str):
         raise Invalid("", f"must be a text, not {short(value)}", "put it in quotes")
@@ -44,7 +44,7 @@ def any_text(value: object, most: int = MOST_TEXT_CHARS) -> str:
 
 def name(value: object) -> str:
     """One line of Unicode text."""
-    text = any_text(value, MOST_NAME_CHARS)
+    text = any_text(value, MAX_NAME_CHARS)
     if text.isprintable():
         return text
     for char in text:
@@ -63,7 +63,7 @@ def reference(value: object) -> str:
 
 def label(value: object) -> str:
     """A printable name, as the scheduler accepts it."""
-    return _label(value, MOST_NAME_CHARS)
+    return _label(value, MAX_NAME_CHARS)
 
 
 def long_label(value: object) -> str:
@@ -79,7 +79,7 @@ def card(value: object) -> str:
 
 
 def path(value: object) -> str:
-    return any_text(value, MOST_PATH_CHARS)
+    return any_text(value, MAX_PATH_CHARS)
 
 
 def command(value: object) -> str | tuple[str, ...]:
@@ -89,7 +89,7 @@ def command(value: object) -> str | tuple[str, ...]:
         if not text.strip():
             raise Invalid("", "is empty", "write for example [python3, train.py]")
         return text
-    arguments = _texts(value, MOST_ARGUMENTS, any_text, "a text or a list of texts")
+    arguments = _texts(value, MAX_ARGUMENTS, any_text, "a text or a list of texts")
     if not arguments[0]:
         raise Invalid("[0]", "is empty", "start with the program to run")
     return arguments
@@ -99,8 +99,8 @@ def env(value: object) -> dict[str, str]:
     """Environment variables with their values."""
     if not isinstance(value, dict):
         raise Invalid("", f"must map names to values, not {short(value)}", "write for example {SEED: '1'}")
-    if len(value) > MOST_ENV:
-        raise Invalid("", f"has {len(value)} variables", f"use at most {MOST_ENV}")
+    if len(value) > MAX_ENV:
+        raise Invalid("", f"has {len(value)} variables", f"use at most {MAX_ENV}")
     result = {}
     for key, item in value.items():
         where = key_text(key)
@@ -127,7 +127,7 @@ def models(value: object) -> str | tuple[str, ...]:
     """One GPU model or several."""
     if isinstance(value, str):
         return _not_empty(label(value))
-    return _texts(value, MOST_MODELS, required_label, "a GPU model or a list of them")
+    return _texts(value, MAX_MODELS, required_label, "a GPU model or a list of them")
 
 
 def _texts(value: object, most: int, check: Callable[[object], str], expected: str) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ import yaml
 from gpusquad.model.errors import Invalid
 from gpusquad.spec.paths import short
 
-MOST_FILE_BYTES = 1 << 20
-MOST_DEPTH = 32
+MAX_FILE_BYTES = 1 << 20
+MAX_DEPTH = 32
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null", "seq", "map"))
@@ -41,12 +41,12 @@ def load(source: Path | str) -> dict:
 
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(MOST_FILE_BYTES + 1)
+        return file.read(MAX_FILE_BYTES + 1)
 
 
 def _decoded(content: bytes, file: str) -> str:
-    if len(content) > MOST_FILE_BYTES:
-        raise Invalid(file, f"is larger than {MOST_FILE_BYTES >> 20} MiB", "move long texts into separate files")
+    if len(content) > MAX_FILE_BYTES:
+        raise Invalid(file, f"is larger than {MAX_FILE_BYTES >> 20} MiB", "move long texts into separate files")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,8 +74,8 @@ def _check_events(text: str) -> None:
         if tag is not None and tag not in _PLAIN_TAGS:
             raise _refusal(f"{short(tag)} is not an allowed tag", "leave it out", event.start_mark)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MOST_DEPTH:
-            raise _refusal(f"is nested deeper than {MOST_DEPTH}", "", event.start_mark)
+        if depth > MAX_DEPTH:
+            raise _refusal(f"is nested deeper than {MAX_DEPTH}", "", event.start_mark)
 
 
 def _refusal(problem: str, cure: str, mark: Any) -> yaml.MarkedYAMLError:

@@ -16,8 +16,8 @@ from gpusquad.cli._views.node import model
 Plain = Mapping[str, Any]
 MAX_UNMANAGED = 5
 CLIENTS = (
-    TableColumn("JOB", most=30, least=8),
-    TableColumn("USER", most=14, from_width=100),
+    TableColumn("JOB", max_width=30, min_width=8),
+    TableColumn("USER", max_width=14, from_width=100),
     TableColumn("SMS", right=True),
     TableColumn("CREDIT", right=True, from_width=70),
     TableColumn("MEMORY", right=True),
@@ -57,7 +57,7 @@ def show_own(cards: Sequence[Plain], now_s: float) -> None:
         TableColumn("CARD"),
         TableColumn("DIVIDE POLICY", wraps=True),
         TableColumn("SINCE", from_width=60),
-        TableColumn("BY", most=14),
+        TableColumn("BY", max_width=14),
         TableColumn("NOTE", wraps=True, from_width=80),
         TableColumn("", wraps=True, style="dim", from_width=100),
     )
@@ -86,7 +86,7 @@ def show_divides(revisions: Sequence[Plain], now_s: float, of_several: bool = Fa
     out = console()
     columns = (
         TableColumn("REVISION", right=True), *([TableColumn("CARD")] if of_several else ()), TableColumn("WHEN"),
-        TableColumn("AGO", from_width=90), TableColumn("BY", most=14), TableColumn("DIVIDE POLICY", wraps=True),
+        TableColumn("AGO", from_width=90), TableColumn("BY", max_width=14), TableColumn("DIVIDE POLICY", wraps=True),
         TableColumn("NOTE", wraps=True, from_width=80),
     )  # fmt: skip
     rows = [

@@ -16,9 +16,9 @@ from gpusquad.cli._views.resources import gpus
 
 COLUMNS = (
     TableColumn("JOB"),
-    TableColumn("NAME", most=28, least=12),
-    TableColumn("USER", most=14, least=6, from_width=76),
-    TableColumn("TENANT", most=14, least=6, from_width=130),
+    TableColumn("NAME", max_width=28, min_width=12),
+    TableColumn("USER", max_width=14, min_width=6, from_width=76),
+    TableColumn("TENANT", max_width=14, min_width=6, from_width=130),
     TableColumn("GPUS", right=True),
     TableColumn("STATE"),
     TableColumn("SUBMITTED", right=True, from_width=100),

@@ -36,7 +36,7 @@ def series_view(measured: MeasurementSeries, width: int) -> RenderableType:
     if others:
         parts += [Text(), _others(others, width)]
     for found in findings(measured):
-        parts += [Text(), *_found(found)]
+        parts += [Text(), *_finding_lines(found)]
     return Group(*parts)
 
 
@@ -44,13 +44,13 @@ def list_view(kept: Sequence[StoredSeries], skipped: Sequence[SkippedFile], widt
     """Series, newest first, and skipped files."""
     columns = (
         TableColumn("MEASURED"),
-        TableColumn("GPU", most=40, least=12),
+        TableColumn("GPU", max_width=40, min_width=12),
         TableColumn("DRIVER", from_width=80),
         TableColumn("SHARING"),
         TableColumn("MEMORY", right=True),
         TableColumn("WORKLOADS", right=True, from_width=70),
         TableColumn("RUNS", right=True, from_width=90),
-        TableColumn("FILE", from_width=60, least=20),
+        TableColumn("FILE", from_width=60, min_width=20),
     )
     rows = [_list_row(one) for one in reversed(kept)]
     notes = [Text(f"Skipped {one_line(one.path.name)}: {one_line(one.why)}", style="yellow") for one in skipped]
@@ -94,7 +94,7 @@ def _other_row(run: CoRun) -> tuple[str, ...]:
     return " + ".join(run.workloads), parts, " / ".join(f"{one.mean:.2f}" for one in run.ratios) or "oom"
 
 
-def _found(found: Findings) -> list[Text]:
+def _finding_lines(found: Findings) -> list[Text]:
     lines = [Text(f"{found.summary}{':' if found.lines else '.'}")]
     lines += [Text(f"  {one_line(line)}") for line in found.lines[:MAX_LINES]]
     if len(found.lines) > MAX_LINES:

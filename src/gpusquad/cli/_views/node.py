@@ -29,14 +29,14 @@ NODES = (
     TableColumn("STATE"),
     TableColumn("GPUS", right=True),
     TableColumn("FREE", right=True),
-    TableColumn("MODEL", most=28, least=8),
+    TableColumn("MODEL", max_width=28, min_width=8),
     TableColumn("CPU FREE", right=True, from_width=70),
     TableColumn("MEMORY FREE", right=True, from_width=90),
     TableColumn("NOTES", wraps=True, style="dim"),
 )
 CARDS = (
     TableColumn("CARD"),
-    TableColumn("MODEL", most=22, from_width=130),
+    TableColumn("MODEL", max_width=22, from_width=130),
     TableColumn("STATE"),
     TableColumn("LOAD"),
     TableColumn("MEMORY"),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from gpusquad.cli._answers import plan_facts, starts
-from gpusquad.cli._jobs import STYLES, label, outlook, words
+from gpusquad.cli._jobs import STYLES, forecast_text, label, words
 from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import console, facts
-from gpusquad.cli._views.resources import asked
+from gpusquad.cli._views.resources import request_text
 from gpusquad.client.errors import ApiError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show_plan(client: Client, accepted: Plain) -> None:
 
 def _heading(job: Plain) -> Text:
     tasks = f", {counted(job['tasks'], 'task')}" if job["tasks"] > 1 else ""
-    return Text.assemble("Submitted ", (label(job), "bold"), f": {one_line(asked(job))}{tasks}")
+    return Text.assemble("Submitted ", (label(job), "bold"), f": {one_line(request_text(job))}{tasks}")
 
 
 def _one(client: Client, job: Plain) -> list[tuple[str, Any]]:
@@ -58,7 +58,7 @@ def _line(answer: Plain) -> str:
 
 
 def _many(client: Client, jobs: Sequence[Plain]) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = [("each", one_line(asked(jobs[0])))]
+    rows: list[tuple[str, Any]] = [("each", one_line(request_text(jobs[0])))]
     ids = {job["id"] for job in jobs}
     try:
         queue: Any = client.cluster.queue(MAX_LOOKED_UP)
@@ -71,7 +71,7 @@ def _many(client: Client, jobs: Sequence[Plain]) -> list[tuple[str, Any]]:
     now_s = client.now_s()
     return [
         *rows,
-        ("running", f"{len(running)}, {outlook(running[0], now_s)}".removesuffix(", ") if running else ""),
+        ("running", f"{len(running)}, {forecast_text(running[0], now_s)}".removesuffix(", ") if running else ""),
         ("pending", f"{len(waiting):,}, from position {waiting[0]['position']:,} in the queue" if waiting else ""),
         ("held", str(held) if held else ""),
         ("last start", starts(last, now_s) if waiting else ""),

@@ -11,10 +11,10 @@ from gpusquad.cli._jobs import short
 from gpusquad.cli._sanitize import one_line, value_text
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import TableColumn, console, facts, table
-from gpusquad.cli._times import NOT_KNOWN, relative, span, stamp
+from gpusquad.cli._times import UNKNOWN, relative, span, stamp
 
 Plain = Mapping[str, Any]
-MOST = 20
+MAX_ROWS = 20
 
 
 def show_policy(policy: Plain, now_s: float) -> None:
@@ -50,9 +50,9 @@ def show_preview(preview: Plain, now_s: float) -> None:
         TableColumn("NEW START"),
         TableColumn("CHANGE", wraps=True),
     )
-    out.print(table(columns, rows[:MOST], out.width))
-    if len(rows) > MOST:
-        out.print(f"\nand {counted(len(rows) - MOST, 'job')} more; --json shows all", style="dim")
+    out.print(table(columns, rows[:MAX_ROWS], out.width))
+    if len(rows) > MAX_ROWS:
+        out.print(f"\nand {counted(len(rows) - MAX_ROWS, 'job')} more; --json shows all", style="dim")
 
 
 def show_revisions(revisions: Sequence[Plain], now_s: float) -> None:
@@ -61,7 +61,7 @@ def show_revisions(revisions: Sequence[Plain], now_s: float) -> None:
         TableColumn("REVISION", right=True),
         TableColumn("WHEN"),
         TableColumn("AGO", from_width=90),
-        TableColumn("BY", most=14),
+        TableColumn("BY", max_width=14),
         TableColumn("SETTINGS", wraps=True),
         TableColumn("NOTE", wraps=True, from_width=80),
     )
@@ -86,7 +86,7 @@ def _preemption(preemption: Plain) -> str:
 
 def _moved(one: Plain, now_s: float) -> tuple[str, str, str, str]:
     before_s, after_s = one.get("before_s"), one.get("after_s")
-    starts = [NOT_KNOWN if at_s is None else relative(at_s, now_s) for at_s in (before_s, after_s)]
+    starts = [UNKNOWN if at_s is None else relative(at_s, now_s) for at_s in (before_s, after_s)]
     change = ""
     if before_s is not None and after_s is not None:
         change = f"{span(abs(after_s - before_s))} {'later' if after_s > before_s else 'earlier'}"

@@ -34,7 +34,7 @@ def predictions_view(answer: Plain, width: int) -> RenderableType:
 
 def _errors(head: str, rows: Sequence[Plain], width: int) -> RenderableType:
     columns = (
-        TableColumn(head, most=24, least=8),
+        TableColumn(head, max_width=24, min_width=8),
         TableColumn("RUNS", right=True),
         TableColumn("CUT", right=True, from_width=60),
         TableColumn("OFF", right=True),

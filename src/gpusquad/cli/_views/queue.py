@@ -8,7 +8,18 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gpusquad.cli._jobs import FINAL, ON_CARDS, STYLES, WAITING, cards, cause, outlook, short, time_in_state, words
+from gpusquad.cli._jobs import (
+    FINAL,
+    ON_CARDS,
+    STYLES,
+    WAITING,
+    cards,
+    cause,
+    forecast_text,
+    short,
+    time_in_state,
+    words,
+)
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import TableColumn, table
 from gpusquad.cli._views.resources import gpus
@@ -19,13 +30,13 @@ ROOMY = 110
 COLUMNS = (
     TableColumn("#", right=True, style="dim"),
     TableColumn("JOB"),
-    TableColumn("NAME", most=28, least=12),
-    TableColumn("USER", most=14, least=6, from_width=90),
-    TableColumn("TENANT", most=14, from_width=140),
+    TableColumn("NAME", max_width=28, min_width=12),
+    TableColumn("USER", max_width=14, min_width=6, from_width=90),
+    TableColumn("TENANT", max_width=14, from_width=140),
     TableColumn("GPUS", right=True),
     TableColumn("STATE"),
     TableColumn("FOR", right=True, from_width=100),
-    TableColumn("NEXT", most=24, least=12),
+    TableColumn("NEXT", max_width=24, min_width=12),
     TableColumn("WHERE / WHY", wraps=True, style="dim", from_width=72),
 )
 
@@ -48,7 +59,7 @@ def job_row(job: Mapping[str, Any], now_s: float, width: int) -> Sequence[str | 
         gpus(job),
         Text(words(job["state"]), style=STYLES.get(job["state"], "")),
         time_in_state(job, now_s),
-        outlook(job, now_s),
+        forecast_text(job, now_s),
         _detail(job, width),
     )
 

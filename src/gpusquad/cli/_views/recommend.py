@@ -16,13 +16,13 @@ Plain = Mapping[str, Any]
 _ADVICE = (
     TableColumn("request"),
     TableColumn("", style="bold"),
-    TableColumn("current", least=4),
-    TableColumn("reason", least=20, wraps=True),
+    TableColumn("current", min_width=4),
+    TableColumn("reason", min_width=20, wraps=True),
 )
 _TIMES = (
     TableColumn("GPUs", right=True),
     TableColumn("run time", right=True),
-    TableColumn("80 % interval", least=12),
+    TableColumn("80 % interval", min_width=12),
     TableColumn("efficiency", right=True),
     TableColumn("source"),
 )

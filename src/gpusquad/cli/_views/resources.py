@@ -9,7 +9,7 @@ from gpusquad.cli._service import counted
 from gpusquad.cli._sizes import size
 
 
-def asked(job: Mapping[str, Any]) -> str:
+def request_text(job: Mapping[str, Any]) -> str:
     """``2 GPUs``, or ``25 % of the SMs of one GPU``."""
     share = job.get("share")
     if not share:

@@ -23,7 +23,7 @@ COLUMNS = (
     TableColumn("EVENT"),
     TableColumn("STATE"),
     TableColumn("ATTEMPT", right=True, from_width=90),
-    TableColumn("BY", most=14, from_width=80),
+    TableColumn("BY", max_width=14, from_width=80),
     TableColumn("WHY", wraps=True),
 )
 

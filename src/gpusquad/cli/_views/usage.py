@@ -24,8 +24,8 @@ def usage_view(
     if not rows:
         return summary
     columns = (
-        TableColumn(by.upper(), most=30, least=10),
-        TableColumn("TENANT", most=16, from_width=60 if by != "tenant" else 10_000),
+        TableColumn(by.upper(), max_width=30, min_width=10),
+        TableColumn("TENANT", max_width=16, from_width=60 if by != "tenant" else 10_000),
         TableColumn("GPU HOURS", right=True),
         TableColumn("SHARE", right=True),
         TableColumn("", from_width=70, style="cyan"),

@@ -14,7 +14,7 @@ from gpusquad.cli._service import counted
 from gpusquad.cli._tables import Cell, console, facts
 from gpusquad.cli._times import span
 
-MOST = 5
+MAX_ROWS = 5
 
 
 def show_what_if(answer: Mapping[str, Any], name: str, now_s: float) -> None:
@@ -46,5 +46,5 @@ def _facts(answer: Mapping[str, Any], now_s: float) -> Iterator[tuple[str, Cell]
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(one_line(name) for name in names[:MOST]) + more
+    more = f" and {len(names) - MAX_ROWS} more" if len(names) > MAX_ROWS else ""
+    return ", ".join(one_line(name) for name in names[:MAX_ROWS]) + more

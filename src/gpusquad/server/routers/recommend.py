@@ -18,7 +18,7 @@ from gpusquad.server.services.jobs.advice import ResolvedJob
 from gpusquad.server.submission import specs_of
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
-from gpusquad.spec.auto import left_open
+from gpusquad.spec.auto import auto_fields
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.model import JobSpec
 
@@ -40,7 +40,7 @@ def _recommend(body: FileRequest, who: Who, svc: Services) -> Plain:
     specs = specs_of(body, who, svc)
     spec = specs[0]
     job = _job(spec, who, svc)
-    found = svc.advice.recommend(job, _run(job), is_open="gpus" in left_open(spec))
+    found = svc.advice.recommend(job, _run(job), is_open="gpus" in auto_fields(spec))
     warnings = [note.text for note in settled_as(spec, who, svc).notes if note.kind == "warned"]
     return recommend_view(spec, found) | {"warnings": warnings, "jobs": len(specs)}
 

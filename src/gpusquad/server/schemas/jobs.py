@@ -11,13 +11,13 @@ from gpusquad.server.params import Line
 from gpusquad.server.schemas.base import ApiBody, ApiView, Next, ReasonView
 from gpusquad.spec.check import check
 from gpusquad.spec.model import JobFile
-from gpusquad.spec.params import MOST_PARAMS, MOST_VALUE_CHARS, PARAM_NAME
+from gpusquad.spec.params import MAX_PARAMS, MAX_VALUE_CHARS, PARAM_NAME
 
 _PARAMS: dict[str, Any] = {
     "type": "object",
-    "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": MOST_VALUE_CHARS},
+    "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": MAX_VALUE_CHARS},
     "propertyNames": {"pattern": rf"^{PARAM_NAME.pattern}$"},
-    "maxProperties": MOST_PARAMS,
+    "maxProperties": MAX_PARAMS,
     "default": {},
 }
 

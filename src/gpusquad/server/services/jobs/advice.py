@@ -21,7 +21,7 @@ from gpusquad.predict.advice import AdviceInput, ResourceAdvice, RunUtilisation,
 from gpusquad.predict.memory import PeakMemoryPredictor, PeakPrediction
 from gpusquad.predict.similar_runs import RunSummary, groups_of
 from gpusquad.server.services.prediction.training import past_run
-from gpusquad.spec.auto import left_open, settled
+from gpusquad.spec.auto import auto_fields, with_choices
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import attempts, people, run_forecasts, samples
@@ -116,7 +116,7 @@ class Advice:
         """Numbers for what the jobs leave open, and a warning for each that asks for less memory than its like hold.
         ``jobs`` are what the specs mean as they stand."""
         pairs = list(zip(specs, jobs, strict=True))
-        if not any(left_open(spec) or _names_memory(job) for spec, job in pairs):
+        if not any(auto_fields(spec) or _names_memory(job) for spec, job in pairs):
             return [ResolvedJob(spec, job) for spec, job in pairs]
         self._catch_up()
         space, chosen = EligibleCards(self._cards()), {}
@@ -127,13 +127,13 @@ class Advice:
     ) -> ResolvedJob:
         """``chosen``: what was found for others of the same submission. The jobs of a sweep are mostly alike."""
         notes: list[Note] = []
-        for name in left_open(spec):
+        for name in auto_fields(spec):
             alike = (name, job.tenant, job.roles, job.expected, job.profile, *(group.key for group in groups_of(job)))
             if alike not in chosen:
                 chosen[alike] = _choice(name, advise(job, self._known(job, space), is_open=name == "gpus"))
             value, note = chosen[alike]
             notes.append(note)
-            spec = settled(spec, **{name: value})
+            spec = with_choices(spec, **{name: value})
             job = to_job(spec, job.id, job.submitted_us, job.tenant, job.user)
         largest = max(space.of(job)[0], default=0)
         if _names_memory(job) and (warning := short_of_memory(job, self._peak(job), largest)):

@@ -29,7 +29,7 @@ from gpusquad.server.services.runtime.loop import Finish
 from gpusquad.server.services.runtime.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
 from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
-from gpusquad.spec.auto import as_asked
+from gpusquad.spec.auto import restore_auto
 from gpusquad.spec.check import spec_to_dict
 from gpusquad.spec.convert import retry_rule, to_job
 from gpusquad.spec.model import JobSpec
@@ -234,7 +234,7 @@ def _first_lines(row: JobRow, settled: ResolvedJob, now_us: int, who: Who) -> li
 
 def _same_words(before: Sequence[JobRow], specs: Sequence[JobSpec]) -> bool:
     return len(before) == len(specs) and all(
-        as_asked(row.spec, spec) == spec_to_dict(spec) for row, spec in zip(before, specs, strict=True)
+        restore_auto(row.spec, spec) == spec_to_dict(spec) for row, spec in zip(before, specs, strict=True)
     )
 
 
