@@ -60,7 +60,7 @@ def test_a_policy_is_changed_while_tenants_run(place: Place, store: Database) ->
     players = [place.player(attach(service.quota, name)) for name in ("a", "b")]
     for player in players:
         player.stage()
-        player.tell("stage.play(given)", FOREVER)
+        player.send("stage.play(given)", FOREVER)
     assert service.service.get("0").division.effect == "live", "a daemon that starts asks"
 
     def squads() -> int:

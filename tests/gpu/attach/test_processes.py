@@ -41,7 +41,7 @@ def test_two_share_a_card(place: Place) -> None:
     both = [place.player(attach(quota, name)) for name in ("a", "b")]
     for player in both:
         player.stage()
-        player.tell("stage.play(given)", FOREVER)
+        player.send("stage.play(given)", FOREVER)
 
     def are_divided() -> bool:
         seen = clients(quota)
@@ -96,7 +96,7 @@ def test_the_next_services_settings_hold_for_a_tenant_that_runs(place: Place) ->
     assert pid != before
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hold", "id": "a/0", "for_us": 60_000_000})
     until(lambda: clients(quota)["a/0"]["is_held"], "it is not held")
-    player.tell("stage.play(given)", [["kernel", "legacy", 0], ["sync"]])
+    player.send("stage.play(given)", [["kernel", "legacy", 0], ["sync"]])
     os.kill(pid, signal.SIGSTOP)
     try:
         player.answer()
@@ -197,7 +197,7 @@ def test_drained_before_it_is_killed(place: Place) -> None:
     quota = place.quota()
     player = place.player(attach(quota, "a"))
     player.stage()
-    player.tell("stage.play(given)", FOREVER)
+    player.send("stage.play(given)", FOREVER)
     until(lambda: clients(quota)["a/0"]["attained_us"] > 0, "it does not run")
     assert quota.drain(holder("a"), within_s=60.0)
     seen = clients(quota)["a/0"]
@@ -210,7 +210,7 @@ def test_paused_before_it_is_told_to_end(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     player = place.player(attach(quota, "a"))
     player.stage()
-    player.tell("stage.play(given)", FOREVER)
+    player.send("stage.play(given)", FOREVER)
     until(lambda: clients(quota)["a/0"]["attained_us"] > 0, "it does not run")
     assert quota.pause([holder("nobody"), holder("a")], within_s=60.0)
     seen = clients(quota)["a/0"]
@@ -226,7 +226,7 @@ def test_a_kill_after_draining_does_not_reach_the_neighbour_in_the_pool(place: P
     killed, neighbour = (place.player(attach(quota, name)) for name in ("a", "b"))
     for player in (killed, neighbour):
         player.stage()
-        player.tell("stage.play(given)", FOREVER)
+        player.send("stage.play(given)", FOREVER)
     until(lambda: all(one["attained_us"] > 0 for one in clients(quota).values()), "they do not run")
     mps.put("clients", f"{killed.process.pid}\n{neighbour.process.pid}\n")
     assert quota.drain(holder("a"), within_s=60.0)

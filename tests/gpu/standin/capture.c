@@ -1,5 +1,5 @@
-/* Capture of streams: what is given to one goes into a graph, and to those that are drawn in by waiting for it. What
- * waits for what is kept beside (edges.c), for programs that ask. */
+/* Stream capture: work on a captured stream, and on streams that joined by waiting for it, goes into a graph. The
+ * dependencies are kept separately (edges.c), for programs that query them. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *eve
 
 bool si_captured_locked(const struct si_event *event) { return event->capture && !event->capture->over; }
 
-/* Waiting for a captured event draws a stream into the capture, or joins a branch to it. */
+/* A stream that waits for a captured event joins the capture. */
 CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled)
 {
     *handled = true;

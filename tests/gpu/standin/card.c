@@ -1,4 +1,4 @@
-/* Opens the shared card, counts its memory, and notices processes that died. */
+/* Opens the shared card, counts its memory, and detects dead processes. */
 #define _GNU_SOURCE
 #include "card.h"
 

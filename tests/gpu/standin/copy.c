@@ -15,7 +15,7 @@ static bool is_known(const void *address, size_t bytes) { return si_find_locked(
 
 static size_t span(size_t width, size_t height, size_t pitch) { return height ? (height - 1) * pitch + width : 0; }
 
-/* Device addresses are checked when the call is made: a bad one is an error of the call, as for most real copies. */
+/* Device addresses are checked in the call: a bad address is an error of the call, as for most real copies. */
 static bool check(const struct transfer *t, enum direction way)
 {
     if (way != HOST_TO_CARD && !is_known(t->from, span(t->width, t->height, t->from_pitch))) return false;

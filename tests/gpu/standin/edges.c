@@ -1,6 +1,5 @@
-/* What captured work waits for: sets of nodes, as streams and events carry them through a capture. A stream that
- * waits for an event is behind what it was behind before and behind what the event was recorded behind; that the one
- * may include the other is not looked at. */
+/* Dependencies of captured work: sets of nodes that streams and events carry through a capture. A stream that waits
+ * for an event depends on its own nodes and on those of the event. Redundant nodes are not removed. */
 #include "standin.h"
 
 #include <stdlib.h>

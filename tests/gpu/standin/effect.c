@@ -1,4 +1,4 @@
-/* What work does to memory when it ends, and the line it leaves in the log. */
+/* The effect of work on memory when it ends, and its line in the log. */
 #include "standin.h"
 
 #include <stdio.h>

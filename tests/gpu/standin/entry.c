@@ -1,4 +1,4 @@
-/* cuGetProcAddress: by name, version and meaning of stream 0. And the names of errors. */
+/* cuGetProcAddress, by name, version and meaning of stream 0; and the names of errors. */
 #include "standin.h"
 
 #include <string.h>

@@ -112,7 +112,7 @@ CUresult cuGraphNodeGetType(CUgraphNode node, int *type)
     return CUDA_SUCCESS;
 }
 
-/* Those that allow an overlap are more than this form of the question can tell. */
+/* This form of the query cannot report edges that allow an overlap. */
 CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)
 {
     size_t found = 0;

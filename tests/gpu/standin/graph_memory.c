@@ -1,5 +1,5 @@
-/* Memory that graphs allocate in nodes of their own. A node's address is its own for ever. Physical memory is taken when a
- * graph is launched or uploaded, kept when it is freed, and given back to the card when it is trimmed. */
+/* Memory that graphs allocate by nodes. A node keeps its address. Physical memory is taken when a graph is launched or
+ * uploaded, kept when it is freed, and returned to the card when it is trimmed. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ void si_graph_take_back_locked(struct si_alloc *alloc)
     used -= alloc->bytes;
 }
 
-/* What a launch of these needs beyond what is kept is taken from the card. `live`: they are alive from now on. */
+/* Takes from the card what a launch of these needs beyond what is kept. `live`: they are alive from now on. */
 CUresult si_graph_map_locked(const struct si_op *ops, bool live)
 {
     uint64_t needed = used;

@@ -62,7 +62,7 @@ class Look(Stage):
 
     def _sms_of_graph(self, captured: str, launched: str) -> int:
         self.room("graph", 264)
-        self.capture("graph", captured, [["tell_sms", "graph", captured]])
+        self.capture("graph", captured, [["report_sms", "graph", captured]])
         self.graph(launched, "graph")
         self.wait_stream(launched)
         return len(self.sms("graph"))
@@ -79,10 +79,10 @@ class Look(Stage):
         call("cuStreamBeginCapture_v2", own, c_int(0))
         call("cuEventRecord", forth, own)
         call("cuStreamWaitEvent", green, forth, c_uint(0))
-        self.tell_sms("there", "green")
+        self.report_sms("there", "green")
         call("cuEventRecord", back, green)
         call("cuStreamWaitEvent", own, back, c_uint(0))
-        self.tell_sms("after", "own")
+        self.report_sms("after", "own")
         call("cuStreamEndCapture", own, byref(captured))
         call("cuGraphInstantiateWithFlags", byref(made), captured, c_uint64(0))
         call("cuGraphLaunch", made, own)

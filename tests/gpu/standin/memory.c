@@ -1,5 +1,5 @@
-/* Memory of the card and pinned memory of the host. Device memory is ordinary memory of this process that nobody else
- * counts; the card counts the bytes asked for, without rounding. */
+/* Card memory and pinned host memory. Device memory is ordinary memory of this process; the card counts the requested
+ * bytes, without rounding. */
 #define _GNU_SOURCE
 #include "standin.h"
 

@@ -1,4 +1,4 @@
-/* The few functions of NVML that tell memory and processes, over the same card. */
+/* The NVML functions that report memory and processes, over the same card. */
 #include "card.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Memory in stream order. A pool keeps what was freed and gives back at the next synchronisation what exceeds its
- * release threshold. Blocks are as large as asked for; a real pool reserves in larger steps. */
+/* Stream-ordered memory. A pool keeps freed memory and releases at the next synchronisation what exceeds its release
+ * threshold. Blocks have the requested size; a real pool reserves in larger steps. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void si_pools_trim_locked(void)
     for (struct si_pool *pool = pools; pool; pool = pool->next) trim(pool, pool->keep_bytes);
 }
 
-/* By the worker, in stream order, with the card locked: so nothing is given back to the card here. */
+/* Called by the worker in stream order, with the card locked, so nothing is released to the card here. */
 void si_pool_take_back_locked(struct si_alloc *alloc)
 {
     struct si_pool *pool = alloc->pool;
