@@ -76,7 +76,7 @@ class FakeService:
         with self._lock:
             self.asked.append(asked)
             if asked.path.startswith("/api/") and asked.headers.get("authorization") != f"Bearer {TOKEN}":
-                return error(401, "unauthenticated", "the token is not valid", "Authorization", "log in")
+                return error(401, "unauthenticated", "the token is invalid", "Authorization", "log in")
             told = self.answers.get((asked.method, asked.path.removeprefix(PREFIX)))
             if told is None:
                 return error(404, "not_found", f"there is no {asked.path.removeprefix(PREFIX)}", "job")

@@ -56,7 +56,7 @@ def division(now_s: float, index: int, policy: str = "slo", own: bool = True) ->
             "policy": policy, "own": own, "of_mode": "jct", "revision": 3 if own else None,
             "since_s": now_s - 60 if own else None, "by": "root" if own else "", "note": "demo" if own else "",
             "effect": "live" if own else "unused", "message": "the card is divided by it now" if own else
-            "nobody shares this card now; holds as soon as somebody does",
+            "the card is not shared now; the policy applies when it is",
         },
     }  # fmt: skip
 

@@ -129,7 +129,7 @@ def test_without_the_service_by_what_is_written_on_the_pod(cluster: Cluster, run
 
 
 def test_a_pod_that_has_no_job_yet_needs_no_excuse(cluster: Cluster, run) -> None:
-    told = {"error": {"code": "not_found", "message": "pod team/late is part of no job"}}
+    told = {"error": {"code": "not_found", "message": "pod team/late belongs to no job"}}
     cluster.answers[f"{PROXY}/api/v1/pods/team/late/job"] = (404, told)
     done = run("why", "late")
     assert "Unschedulable" in done.output

@@ -239,7 +239,7 @@ class FakeScheduler:
         self.tenants_read += 1
 
     def ready(self) -> tuple[bool, str]:
-        return self.is_ready, "" if self.is_ready else "the scheduler does not run"
+        return self.is_ready, "" if self.is_ready else "the scheduler is not running"
 
     def on_event(self, callback: Callable[..., None]) -> None:
         self._listeners.append(callback)

@@ -119,5 +119,5 @@ def test_people(root: Client, ann: Client) -> None:
 def test_health(running: Live, ann: Client) -> None:
     assert ann.health.ready().ok
     running.rig.scheduler.is_ready = False
-    assert ann.health.ready().reason == "the scheduler does not run"
+    assert ann.health.ready().reason == "the scheduler is not running"
     assert "properties" in ann.health.job_schema()

@@ -118,7 +118,7 @@ def test_not_ready(rig: Rig) -> None:
     rig.scheduler.is_ready = False
     answer = rig.get("/readyz", None)
     assert answer.status_code == 503
-    assert error_of(answer)["message"] == "the scheduler does not run"
+    assert error_of(answer)["message"] == "the scheduler is not running"
     assert rig.get("/healthz", None).status_code == 200
 
 

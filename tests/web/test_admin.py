@@ -29,7 +29,7 @@ def test_a_tenant_is_made_and_gets_a_quota(page: Any, service: RunningService) -
     dialog.get_by_label("Guaranteed GPUs").fill("8")
     dialog.get_by_label("Limit in GPUs").fill("4")
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_text("is more than limit_gpus")).to_be_visible()
+    expect(dialog.get_by_text("must not exceed limit_gpus")).to_be_visible()
     assert violations(page) == []
     shoot(page, "admin-tenant")
     dialog.get_by_label("Limit in GPUs").fill("12")

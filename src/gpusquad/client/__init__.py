@@ -1,7 +1,7 @@
-"""Speaks to a running service over HTTP, with nothing but the standard library.
+"""HTTP client of a running service, with the standard library only.
 
-``find()`` gives a ``Client`` for the service of this machine; ``client.jobs``, ``client.cluster`` and the others hold
-one method per endpoint. Whatever the service refuses is an ``ApiError``. One client is for one thread at a time.
+``find()`` returns a ``Client`` for the service of this machine; ``client.jobs``, ``client.cluster`` and the others have
+one method per endpoint. A refusal of the service raises ``ApiError``. A client is for one thread at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOMES = {"Client": "client", "find": "connect", "ApiError": "errors", "ServiceU
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first asked for: the command line looks at errors alone far more often than it connects."""
+    """Imported at first use: the command line often needs only the errors."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

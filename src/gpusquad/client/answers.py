@@ -1,4 +1,4 @@
-"""What an answer says: data, an error, and the time at the service."""
+"""Parses answers: data, errors and the service's clock."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Protocol
 from gpusquad.client.errors import ApiError
 
 SKEW_S = 2.0
-"""Clocks this close are taken as one: the header has whole seconds, and answers take time."""
+"""Smaller differences of clocks are ignored: the header has whole seconds, and answers take time."""
 MAX_TEXT_CHARS = 2000
 
 
 class Headers(Protocol):
-    """What of an answer's headers is needed here."""
+    """The headers that are used."""
 
     def get(self, name: str, /) -> str | None: ...
 
 
 def json_of(status: int, body: bytes, url: str) -> Any:
-    """Plain data; None for an answer without a body."""
+    """Plain data. None for an answer without a body."""
     if not body:
         return None
     try:
@@ -32,7 +32,7 @@ def json_of(status: int, body: bytes, url: str) -> Any:
 
 
 def error_of(status: int, headers: Headers, body: bytes, url: str) -> ApiError:
-    """The error that an answer describes, in its own words where it has any."""
+    """The error in an answer, in its own words if it has any."""
     told = _told(body)
     if told is None:
         phrase = http.client.responses.get(status, "unexpected answer")
@@ -43,7 +43,7 @@ def error_of(status: int, headers: Headers, body: bytes, url: str) -> ApiError:
 
 
 def skew_of(headers: Headers, now_s: float) -> float:
-    """How far the service's clock is ahead of ours; 0 where nobody could tell."""
+    """Seconds by which the service's clock is ahead. 0 if unknown."""
     date = headers.get("Date")
     if not date:
         return 0.0
@@ -66,7 +66,7 @@ def _told(body: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(answer, dict):
         return None
-    if answer.get("kind") == "Status":  # of the API server of Kubernetes, where the way leads through one
+    if answer.get("kind") == "Status":  # from the Kubernetes API server, if the request goes through one
         return {"code": answer.get("reason"), "message": answer.get("message")}
     error = answer.get("error")
     return error if isinstance(error, dict) else None

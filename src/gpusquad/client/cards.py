@@ -1,4 +1,4 @@
-"""Cards: how they are divided among those who share them."""
+"""Cards and their divide policies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class CardsApi:
-    """A card is named by its id or UUID, the beginning of one, or its place: ``node0/3``, ``3`` on the only node."""
+    """A card is given by id or UUID, a prefix of one, or its index: ``node0/3``, or ``3`` on the only node."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -19,11 +19,11 @@ class CardsApi:
         return self._http.get("cards")["items"]
 
     def get(self, card: str) -> CardDetail:
-        """With how it is divided at this moment, and among whom."""
+        """With its current division."""
         return self._http.get("cards", card)
 
     def divide(self, card: str, policy: str | None, note: str = "") -> CardDivision:
-        """By this policy from now on; None: by what the mode says, again. Only administrators may."""
+        """Set the divide policy. None: the mode's policy. Administrators only."""
         return self._http.put("cards", card, "divide", body={"policy": policy, "note": note})
 
     def revisions(self, card: str, limit: int | None = None) -> list[DivideRevision]:

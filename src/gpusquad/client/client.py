@@ -1,4 +1,4 @@
-"""Everything that can be asked of a service."""
+"""All endpoints of a service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.client.windows import WindowsApi
 
 
 class Client:
-    """The endpoints in groups. ``options`` are those of ``Http``: time-outs and tries. ``http``: another way there."""
+    """Endpoint groups. ``options`` are those of ``Http``: timeouts and attempts. ``http``: another transport."""
 
     def __init__(self, url: str, token: str = "", *, http: Http | None = None, **options: Any) -> None:
         self.http = http if http is not None else Http(url, token, **options)
@@ -40,7 +40,7 @@ class Client:
         return self.http.url
 
     def now_s(self) -> float:
-        """The time at the service."""
+        """Current time of the service."""
         return self.http.now_s()
 
     def close(self) -> None:

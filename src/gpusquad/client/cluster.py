@@ -1,4 +1,4 @@
-"""Machines, cards, the queue and who used what."""
+"""Nodes, cards, the queue and usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ClusterApi:
-    """What is there, and what is done with it."""
+    """Nodes, cards and their use."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -24,7 +24,7 @@ class ClusterApi:
         return self._http.get("nodes")["items"]
 
     def queue(self, limit: int | None = 100, tenant: str | None = None) -> QueuePage:
-        """Who waits, in order, and who runs. ``limit`` None: everybody who waits."""
+        """Pending jobs in order, and running jobs. ``limit`` None: all pending jobs."""
         items, running, answer = [], [], {}
         for answer in pages(lambda query: self._http.get("queue", query=query), {"tenant": tenant}, limit):
             items += answer["items"]
@@ -32,21 +32,21 @@ class ClusterApi:
         return answer | {"items": items, "running": running}  # type: ignore[return-value]
 
     def drain(self, node: str, cause: str = "") -> Any:
-        """Nothing new starts there; what runs, runs on."""
+        """Start no new jobs there. Running jobs finish."""
         return self._http.post("nodes", node, "drain", body={"cause": cause})
 
     def undrain(self, node: str) -> Any:
         return self._http.post("nodes", node, "undrain")
 
     def cordon(self, card: str, cause: str = "") -> Any:
-        """Nothing new starts on that card."""
+        """Start no new jobs on that card."""
         return self._http.post("cards", card, "cordon", body={"cause": cause})
 
     def uncordon(self, card: str) -> Any:
         return self._http.post("cards", card, "uncordon")
 
     def samples(self, card: str, since_s: float | None = None, every_s: float | None = None) -> list[SampleView]:
-        """How busy a card was."""
+        """Utilisation of a card."""
         return self._http.get("cards", card, "samples", query={"since_s": since_s, "every_s": every_s})["items"]
 
     def usage(self, by: str = "tenant", since_s: float | None = None, until_s: float | None = None) -> list[UsageLine]:
@@ -55,5 +55,5 @@ class ClusterApi:
         return self._http.get("usage", query=query)["items"]
 
     def predictions(self, tenant: str | None = None, since_s: float | None = None, points: int = 0) -> PredictionsView:
-        """How good predicted run times were, and so many of them to draw."""
+        """Accuracy of predicted run times, with ``points`` of them to draw."""
         return self._http.get("predictions", query={"tenant": tenant, "since_s": since_s, "points": points})

@@ -1,4 +1,4 @@
-"""Finds the service to speak to: by the environment, else the one of this machine."""
+"""Finds the service: by environment variables, otherwise the one of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START_ONE = "start one with `gpusquad up`"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a service is and how to be let in."""
+    """Address of a service and its token."""
 
     url: str
     token: str = field(repr=False)
@@ -26,19 +26,19 @@ class Address:
 
 
 def find(environment: Mapping[str, str] | None = None, **options: Any) -> Client:
-    """A client for the service that is meant here. ``options`` are those of ``Client``."""
+    """A client for that service. ``options`` are those of ``Client``."""
     address = locate(os.environ if environment is None else environment)
     cure = START_ONE if address.is_local else "check GPUSQUAD_URL"
     return Client(address.url, address.token, cure=cure, **options)
 
 
 def locate(environment: Mapping[str, str]) -> Address:
-    """``GPUSQUAD_URL`` and ``GPUSQUAD_TOKEN``, else what the service wrote into its folder."""
+    """``GPUSQUAD_URL`` and ``GPUSQUAD_TOKEN``, otherwise what the service wrote to its folder."""
     url, token = (environment.get(name, "").strip() for name in ("GPUSQUAD_URL", "GPUSQUAD_TOKEN"))
     home = home_of(environment)
     if not url:
         return Address(_local_url(home), token or _local_token(home), is_local=True)
-    # The token of this machine's service is not shown to another one.
+    # Never send this machine's token to another service.
     if not token and _written_url(home) == url.rstrip("/"):
         token = _local_token(home)
     return Address(url, token, is_local=False)
@@ -64,11 +64,9 @@ def _written_url(home: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except PermissionError:
-        raise Invalid(
-            "GPUSQUAD_HOME", f"{path} may not be read by you", "set GPUSQUAD_URL and GPUSQUAD_TOKEN"
-        ) from None
+        raise Invalid("GPUSQUAD_HOME", f"you may not read {path}", "set GPUSQUAD_URL and GPUSQUAD_TOKEN") from None
     except (ValueError, KeyError, TypeError):
-        raise Invalid("GPUSQUAD_HOME", f"{path} is not as the service writes it", START_ONE) from None
+        raise Invalid("GPUSQUAD_HOME", f"{path} was not written by a gpusquad service", START_ONE) from None
     return str(url).rstrip("/")
 
 
@@ -76,4 +74,4 @@ def _local_token(home: Path) -> str:
     try:
         return (home / "token").read_text(encoding="utf-8").strip()
     except OSError:
-        return ""  # the service then says that it does not know us, and what to do
+        return ""  # the service then reports a missing token and the cure

@@ -1,10 +1,10 @@
-"""What a service refuses, and what happens when none answers."""
+"""Errors of requests: refused, or not answered."""
 
 from __future__ import annotations
 
 
 class ApiError(Exception):
-    """An answer that is not the one asked for. ``status`` is that of HTTP; ``code`` is for programs."""
+    """An error answer. ``status`` is the HTTP status; ``code`` is for programs."""
 
     def __init__(
         self,
@@ -21,17 +21,17 @@ class ApiError(Exception):
         self.field = field
         self.cure = cure
         self.retry_after_s = retry_after_s
-        """How long the service asks to be left alone, where it does."""
+        """Seconds after which the service asks to retry."""
         super().__init__((f"{field}: " if field else "") + message + (f" ({cure})" if cure else ""))
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may be answered a little later."""
+        """Whether a retry may succeed."""
         return self.status in (429, 502, 503, 504)
 
 
 class ServiceUnreachable(ApiError):
-    """Nobody answers, or the connection broke."""
+    """The service does not answer, or the connection broke."""
 
     def __init__(self, message: str, cure: str = "") -> None:
         super().__init__(0, "unreachable", message, cure=cure)

@@ -1,4 +1,4 @@
-"""What happens to jobs, as it happens."""
+"""Stream of job events."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ class JobEvent(TypedDict):
 
 
 class EventsApi:
-    """One stream for all jobs one may see."""
+    """One stream for all jobs that the caller may see."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     def follow(self, after: int | None = None) -> Iterator[JobEvent]:
-        """Without end. ``after``: the id of the last event that is known already; None: only what comes."""
+        """Endless. ``after``: id of the last known event. None: only new events."""
         return (event for event in self.pulse(after) if event is not None)
 
     def pulse(
         self, after: int | None = None, patience_s: Callable[[], float] = lambda: QUIET_S
     ) -> Iterator[JobEvent | None]:
-        """The same, with None whenever events may have been missed or none came for ``patience_s()``: look again."""
+        """The same, with None whenever events may have been missed or none came for ``patience_s()``: read the state
+        again."""
         for message in follow(self._http, PATH, {"after": after}, patience_s=patience_s):
             if message is None:
                 yield None

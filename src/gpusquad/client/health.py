@@ -1,4 +1,4 @@
-"""Whether the service is well."""
+"""Health of the service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Whether it takes work, and if not, why."""
+    """Whether it accepts work, and if not, why."""
 
     ok: bool
     reason: str = ""
@@ -39,7 +39,7 @@ class HealthApi:
         return Ready(True)
 
     def has_dashboard(self) -> bool:
-        """Whether it serves the page for browsers; one from a checkout may not have been built."""
+        """Whether it serves the dashboard, which a checkout may not have built."""
         try:
             self._http.call("HEAD", ("index.html",), prefix=())
         except ApiError as error:
@@ -49,5 +49,5 @@ class HealthApi:
         return True
 
     def job_schema(self) -> dict[str, Any]:
-        """The job file as JSON Schema, as this service checks it."""
+        """JSON Schema of the job file, as this service checks it."""
         return self._http.get("schema", "job")

@@ -1,4 +1,4 @@
-"""Requests and answers over one connection that is kept open between them."""
+"""Requests over one connection that is kept open."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ CONNECT_S = 5.0
 ANSWER_S = 60.0
 TRIES = 3
 MAX_TIMEOUT_S = 5.0
-"""A service that asks to be left alone for longer is not waited for."""
+"""If the service asks to wait longer, the request is not retried."""
 FRESH_S = 1.0
-"""A service may close a connection that was idle for longer; only what can be sent twice is sent over such a one."""
+"""A service may close a connection that was idle longer, so only repeatable requests use such a one."""
 
 _CAN_BE_REPEATED = frozenset({"GET", "HEAD", "PUT", "DELETE"})
-_BUSY = "it may be busy or out of reach, and may still do what it was asked: look before you ask again"
+_BUSY = "it may be busy or unreachable, and may still carry out the request: check before you retry"
 _BROKEN = (OSError, http.client.HTTPException)
 
 Query = Mapping[str, Any]
 
 
 class Stream:
-    """An answer that goes on."""
+    """A streaming answer."""
 
     def __init__(self, connection: http.client.HTTPConnection, sock: Any, response: http.client.HTTPResponse) -> None:
         self._connection, self._sock, self._response = connection, sock, response
 
     def blocks(self, patience_s: Callable[[], float]) -> Iterator[bytes]:
-        """As they come. TimeoutError after ``patience_s()``, asked anew each time, without one."""
+        """Lines as they come. TimeoutError after ``patience_s()``, evaluated for each line."""
         while True:
             self._sock.settimeout(max(0.001, patience_s()))
             block = self._response.read1(1 << 16)
@@ -51,7 +51,7 @@ class Stream:
 
 
 class Http:
-    """The way to one service."""
+    """Connection to one service."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Http:
         return self.call("GET", path, query=query)
 
     def post(self, *path: str, body: Any = None, key: str = "") -> Any:
-        """``key`` makes it safe to send twice: the service gives the same answer to the same key."""
+        """``key`` makes it safe to send twice: equal keys get the same answer."""
         return self.call("POST", path, body={} if body is None else body, key=key)
 
     def put(self, *path: str, body: Any, query: Query | None = None) -> Any:
@@ -104,7 +104,7 @@ class Http:
         key: str = "",
         prefix: Sequence[str] = API,
     ) -> Any:
-        """The answer as plain data. Sent again after a broken connection only if that cannot do harm."""
+        """The answer as plain data. Repeated after a broken connection only if that is safe."""
         target = self.target((*prefix, *path), query)
         headers, data = self._headers, None
         if body is not None:
@@ -116,7 +116,7 @@ class Http:
         return self._repeated(method, target, data, headers)
 
     def stream(self, path: Sequence[str], query: Query | None, headers: Mapping[str, str]) -> Stream:
-        """An answer that goes on, over a connection of its own."""
+        """A streaming answer over its own connection."""
         connection = None
         try:
             connection = self._connect(self._answer_s)
@@ -132,13 +132,13 @@ class Http:
         return Stream(connection, sock, response)
 
     def target(self, path: Sequence[str], query: Query | None = None) -> str:
-        """The path and query of a request, with every part encoded."""
+        """Path and query of a request, with every part encoded."""
         parts = "/".join(_encoded(part) for part in path)
         given = {name: value for name, value in (query or {}).items() if value is not None}
         return f"{self._parts.path}/{parts}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 
     def now_s(self) -> float:
-        """The service's clock, where it is clearly another than ours; relative times are shown by it."""
+        """The service's clock if it clearly differs from ours; relative times use it."""
         return time.time() + self._skew_s
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Http:
                 return self._once(method, target, data, headers)
             except ApiError as error:
                 if method == "DELETE" and error.status == http.client.NOT_FOUND and left < self._tries - 1:
-                    return None  # an earlier try did it, and its answer was lost
+                    return None  # an earlier attempt succeeded, and its answer was lost
                 wait_s = 0.2 if error.retry_after_s is None else error.retry_after_s
                 if not left or not error.may_pass or _is_hopeless(error) or wait_s > MAX_TIMEOUT_S:
                     raise
@@ -170,7 +170,7 @@ class Http:
         except _BROKEN as error:
             self.close()
             raise self._unreachable(error) from error
-        except BaseException:  # interrupted half-way: what is left of the answer must not be read as the next one
+        except BaseException:  # interrupted: the rest of the answer must not be read as the next one
             self.close()
             raise
         self._used_at = time.monotonic()
@@ -197,7 +197,7 @@ class Http:
 
 
 def _is_hopeless(error: ApiError) -> bool:
-    """Nobody listens, or the answer took its full time: people wait, and asking again at once does not help."""
+    """Refused or timed out: an immediate retry does not help, and the user waits."""
     return isinstance(error.__cause__, (ConnectionRefusedError, TimeoutError, socket.gaierror))
 
 
@@ -208,7 +208,7 @@ def _told(error: BaseException) -> str:
 
 def _encoded(part: str) -> str:
     if not part or part in (".", ".."):  # these would name another endpoint
-        raise Invalid("name", f"{part!r} names nothing")
+        raise Invalid("name", f"is not a valid name: {part!r}")
     return quote(part, safe="")
 
 
@@ -216,17 +216,17 @@ def _bearer(token: str) -> dict[str, str]:
     if not token:
         return {}
     if not (token.isascii() and token.isprintable()):
-        raise Invalid("token", "holds characters that no token has", "check GPUSQUAD_TOKEN")
+        raise Invalid("token", "contains invalid characters", "check GPUSQUAD_TOKEN")
     return {"Authorization": f"Bearer {token}"}
 
 
 def _checked(url: str):
-    cure = "write for example http://127.0.0.1:7070"
+    cure = "for example http://127.0.0.1:7070"
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
         raise Invalid("url", f"{url!r}: {error}", cure) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Invalid("url", f"{url!r} is not the address of a service", cure)
+        raise Invalid("url", f"is not the address of a service: {url!r}", cure)
     return parts

@@ -1,4 +1,4 @@
-"""Jobs: submitted, asked about, changed."""
+"""Jobs: submit, query, change."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Plain = Mapping[str, Any]
 
 
 class JobsApi:
-    """``job`` is an id, a unique start or end of one, or the name of an unfinished job that no other has."""
+    """``job`` is an id, a unique prefix or suffix of one, or the unique name of an unfinished job."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     def submit(self, file: Plain, params: Plain | None = None, key: str = "") -> SubmissionAnswer:
-        """One job, or one per point of a sweep. Sent again with the same key it is still accepted once."""
+        """One job, or one per point of a sweep. Repeated with the same key, it is accepted once."""
         body = {"file": file, "params": params or {}}
         return self._http.post("jobs", body=body, key=key or os.urandom(16).hex())
 
     def what_if(self, file: Plain, params: Plain | None = None) -> WhatIfView:
-        """What a job would meet if it were submitted now. Nothing changes."""
+        """What would happen to a job submitted now. Nothing changes."""
         return self._http.post("whatif", body={"file": file, "params": params or {}})
 
     def recommend(self, file: Plain, params: Plain | None = None) -> RecommendView:
-        """What a job should ask for, by past runs of its kind, and why."""
+        """What a job should request, from similar past runs, and why."""
         return self._http.post("recommend", body={"file": file, "params": params or {}})
 
     def find(
@@ -59,7 +59,7 @@ class JobsApi:
         sort: str | None = None,
         limit: int | None = 100,
     ) -> JobPage:
-        """Jobs of any state, over as many pages as it takes. ``limit`` None: all of them."""
+        """Jobs of any state, over all pages. ``limit`` None: all jobs."""
         query = {
             "state": state or None, "tenant": tenant, "user": user, "name": name, "group": group, "text": text,
             "since_s": since_s, "until_s": until_s, "sort": sort,
@@ -70,7 +70,7 @@ class JobsApi:
         return self._http.get("jobs", job)
 
     def update(self, job: str, changes: Plain) -> ChangedJob:
-        """Priority, queue, lane, goal, estimate, limit, part of a card's memory or name, while it waits or runs."""
+        """Change the priority, queue, lane, SLO, estimate, limit, card memory or name of a pending or running job."""
         return self._http.patch("jobs", job, body=dict(changes))
 
     def cancel(self, job: str, cause: str = "") -> JobView:
@@ -83,25 +83,25 @@ class JobsApi:
         return self._http.post("jobs", job, "release")
 
     def resubmit(self, job: str) -> SubmissionAnswer:
-        """The same job once more, as a new one."""
+        """Submit the same job again, as a new one."""
         return self._http.post("jobs", job, "resubmit", key=os.urandom(16).hex())
 
     def source(self, job: str) -> dict[str, Any]:
-        """The job as it was accepted: command, environment, what it asks for."""
+        """The job as it was accepted: command, environment, requests."""
         return self._http.get("jobs", job, "source")["spec"]
 
     def of_pod(self, namespace: str, pod: str) -> JobView:
-        """The job that a pod of the cluster is part of."""
+        """The job of a pod."""
         return self._http.get("pods", namespace, pod, "job")
 
     def why(self, job: str) -> WhyView:
-        """Everything that keeps it from starting."""
+        """All reasons why it is pending."""
         return self._http.get("jobs", job, "why")
 
     def when(self, job: str) -> WhenView:
-        """When it starts, and how far to trust that."""
+        """Forecast start, with its accuracy."""
         return self._http.get("jobs", job, "when")
 
     def story(self, job: str) -> list[StoryLine]:
-        """What happened to it, oldest first."""
+        """Its events, oldest first."""
         return joined(lambda query: self._http.get("jobs", job, "story", query=query), {}, None)["items"]

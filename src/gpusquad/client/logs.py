@@ -1,4 +1,4 @@
-"""What tasks wrote: read once, or followed while it is written."""
+"""Logs of tasks: read once, or followed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """Some text of one task. Offsets count bytes from the start of the attempt's log."""
+    """Text of one task. Offsets count bytes from the start of the attempt's log."""
 
     task: int
     attempt: int
@@ -26,18 +26,18 @@ class LogChunk:
     next: int
     text: str
     end: bool = False
-    """No more will come."""
+    """Nothing more will follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The job is over, and so are its logs."""
+    """The job and its logs have ended."""
 
     state: str
 
 
 class LogsApi:
-    """Logs outlive the job."""
+    """Logs are kept after the job ended."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -52,14 +52,14 @@ class LogsApi:
         tail: int | None = None,
         limit: int | None = CHUNK_BYTES,
     ) -> LogChunk:
-        """One piece: from ``offset``, or the last ``tail`` lines. Attempt None: the latest."""
+        """One chunk: from ``offset``, or the last ``tail`` lines. Attempt None: the latest."""
         query = {"task": task, "attempt": attempt, "offset": offset, "tail": tail, "limit": limit}
         return _chunk(self._http.get("jobs", job, "logs", query=query))
 
     def read_all(
         self, job: str, task: int = 0, *, attempt: int | None = None, tail: int | None = None
     ) -> Iterator[LogChunk]:
-        """What is there by now, piece by piece."""
+        """All current text, in chunks."""
         chunk = self.read(job, task, attempt=attempt, tail=tail)
         while chunk.text or chunk.next > chunk.offset:
             yield chunk
@@ -68,7 +68,7 @@ class LogsApi:
             chunk = self.read(job, task, attempt=chunk.attempt, offset=chunk.next)
 
     def stream(self, job: str, task: int | str = ALL, *, tail: int | None = None) -> Iterator[LogChunk | LogEnd]:
-        """As it is written, over all attempts and over restarts of the service, up to the end of the job."""
+        """Text as it is written, over all attempts and restarts of the service, up to the end of the job."""
         seen: dict[tuple[int, int], int] = {}
         path = ("jobs", job, "logs", "stream")
         for message in follow(self._http, path, {"task": task, "tail": tail}):
@@ -88,7 +88,7 @@ def _chunk(data: dict[str, Any]) -> LogChunk:
 
 
 def _unseen(chunk: LogChunk, seen: dict[tuple[int, int], int]) -> Iterator[LogChunk]:
-    """What a new connection tells again is left out."""
+    """Leave out text that a new connection repeats."""
     of = (chunk.attempt, chunk.task)
     known = seen.get(of, chunk.offset)
     seen[of] = max(known, chunk.next)
@@ -96,7 +96,7 @@ def _unseen(chunk: LogChunk, seen: dict[tuple[int, int], int]) -> Iterator[LogCh
         yield chunk
         return
     data = chunk.text.encode()
-    # Bytes that were not UTF-8 became other ones on the way; then what is new cannot be cut out exactly.
+    # Bytes that were not UTF-8 were replaced on the way, so new text cannot be cut out exactly.
     if chunk.next > known and len(data) == chunk.next - chunk.offset:
         yield replace(chunk, offset=known, text=data[known - chunk.offset :].decode("utf-8", "replace"))
     elif chunk.next > known:

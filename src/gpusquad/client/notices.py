@@ -1,4 +1,4 @@
-"""Notices to mail and chat: who is told what, and what could not be delivered."""
+"""Notices by mail and chat: rules and deliveries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NoticesApi:
         self._http.delete("notices", "rules", str(rule))
 
     def outbox(self, state: str | None = None, limit: int | None = 100) -> list[NoticeView]:
-        """``waiting``, ``sent`` or ``dead``: given up on."""
+        """``waiting``, ``sent`` or ``dead`` (given up)."""
         fetch = lambda query: self._http.get("notices", "outbox", query=query)  # noqa: E731
         return joined(fetch, {"state": state}, limit)["items"]
 
@@ -36,5 +36,5 @@ class NoticesApi:
         return self._http.post("notices", str(notice), "retry")
 
     def test(self, target: Mapping[str, Any]) -> Any:
-        """Sends one notice now: to a ``url``, or as a ``rule`` would."""
+        """Send one notice now: to a ``url``, or by a ``rule``."""
         return self._http.post("notices", "test", body=dict(target))

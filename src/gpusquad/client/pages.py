@@ -1,4 +1,4 @@
-"""Lists come in pages; here they are one."""
+"""Joins the pages of a list."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 MAX_PER_PAGE = 1000
 
 Fetch = Callable[[Mapping[str, Any]], Any]
-"""One page for a query."""
+"""Reads one page for a query."""
 
 
 def pages(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> Iterator[Any]:
-    """Page after page until ``limit`` items have come, or all."""
+    """Items of all pages, at most ``limit``."""
     left, cursor = limit, None
     while True:
         size = MAX_PER_PAGE if left is None else min(left, MAX_PER_PAGE)
@@ -26,7 +26,7 @@ def pages(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> Iterator
 
 
 def joined(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> Any:
-    """The pages as if they were one: ``{"items": …, "next": …}``."""
+    """All pages as one: ``{"items": …, "next": …}``."""
     items: list[Any] = []
     following = None
     for page in pages(fetch, query, limit):

@@ -1,4 +1,4 @@
-"""Tenants, users and their tokens; what administrators did."""
+"""Tenants, users, tokens and the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PeopleApi:
-    """Who may do what."""
+    """Tenants, users and their permissions."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -25,7 +25,7 @@ class PeopleApi:
         return self._http.get("tenants")["items"]
 
     def set_tenant(self, name: str, values: Mapping[str, Any]) -> TenantView:
-        """Made if it is not there."""
+        """Created if it does not exist."""
         return self._http.put("tenants", name, body=dict(values))
 
     def users(self) -> list[UserView]:
@@ -35,7 +35,7 @@ class PeopleApi:
         return self._http.post("users", body={"name": name, "tenant": tenant, "role": role})
 
     def change_user(self, name: str, changes: Mapping[str, Any]) -> UserView:
-        """``tenant``, ``role``, ``disabled``; what is left out stays."""
+        """``tenant``, ``role``, ``disabled``; others stay."""
         return self._http.patch("users", name, body=dict(changes))
 
     def tokens(self) -> list[TokenView]:
@@ -49,7 +49,7 @@ class PeopleApi:
         scopes: Sequence[str] | None = None,
         expires_s: float | None = None,
     ) -> NewToken:
-        """The token itself is in this answer and nowhere else. User None: the caller."""
+        """The token itself is only in this answer. User None: the caller."""
         asked = {"user": user, "label": label, "scopes": list(scopes) if scopes else None, "expires_s": expires_s}
         return self._http.post("tokens", body={name: value for name, value in asked.items() if value is not None})
 

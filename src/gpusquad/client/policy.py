@@ -1,4 +1,4 @@
-"""What decides who runs where, and how it came to be so."""
+"""Scheduling policies and their revisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PolicyApi:
-    """Changes are numbered revisions; only administrators make them."""
+    """Changes are numbered revisions, made by administrators only."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -20,11 +20,11 @@ class PolicyApi:
         return self._http.get("policy")
 
     def set(self, changes: Mapping[str, Any]) -> PolicyView:
-        """``mode``, ``order``, ``plan``, ``place``, ``preemption``, ``note``; what is left out stays."""
+        """``mode``, ``order``, ``plan``, ``place``, ``preemption``, ``note``; others stay."""
         return self._http.put("policy", body=dict(changes))
 
     def preview(self, changes: Mapping[str, Any]) -> PreviewView:
-        """What ``set`` would do to the queue as it is."""
+        """What ``set`` would do to the current queue."""
         return self._http.post("policy", "preview", body=dict(changes))
 
     def revisions(self, limit: int | None = None) -> list[Revision]:

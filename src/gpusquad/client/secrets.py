@@ -1,4 +1,4 @@
-"""Secrets: given once, handed to jobs, never shown again."""
+"""Secrets: set once, passed to jobs, never shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SecretsApi:
-    """Those of one's own tenant, unless an administrator names another."""
+    """Of the caller's tenant, unless an administrator names another."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

@@ -1,4 +1,4 @@
-"""Server-sent events: read, and followed over broken connections from where they broke off."""
+"""Server-sent events: read, and continued over broken connections."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from gpusquad.client.http import Http
 
 QUIET_S = 45.0
-"""A service sends a comment now and then; after so long without a byte the connection is taken for dead."""
+"""The service sends comments at intervals; after this long without a byte the connection counts as dead."""
 MAX_FAILURES = 60
-"""Failed connections in a row before giving up: about two minutes, enough for a restart of the service."""
+"""Consecutive failed connections before giving up: about two minutes, enough for a restart of the service."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.2, 2.0
 
 
@@ -38,7 +38,7 @@ def follow(
 ) -> Iterator[SseMessage | None]:
     """Events without end, or until the caller leaves. None: nothing new, but some may have been missed just before.
 
-    ``patience_s``: how long to listen without hearing anything before connecting anew.
+    ``patience_s``: seconds without data before a new connection.
     """
     failures = 0
     while True:
@@ -68,7 +68,7 @@ def follow(
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[SseMessage | None]:
-    """Events as the HTML standard cuts them out of lines; None for a comment, which only says that all is well."""
+    """Events parsed from lines as in the HTML standard. None for a comment."""
     event, last_id, data = "", "", []
     for line in lines:
         if not line:
@@ -90,7 +90,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[SseMessage | None]:
 
 
 def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines without their ends. What a broken connection leaves unfinished is not told."""
+    """Whole lines without their ends. An unfinished line of a broken connection is dropped."""
     rest = b""
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")

@@ -1,4 +1,4 @@
-"""Maintenance windows: when nodes are not to be used."""
+"""Maintenance windows: when nodes must be empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class WindowsApi:
-    """No gang is started that would run into one."""
+    """No gang starts that would run into one."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

@@ -1,4 +1,4 @@
-"""Which node an agent speaks for. The cluster says whose a token is; nothing but its hash is kept here."""
+"""Finds the node that an agent speaks for. The cluster verifies its token; only the hash is kept here."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from gpusquad.server.auth import hash_of
 from gpusquad.server.errors import Forbidden, Unauthenticated
 
 NODE = "gpusquad.node"
-"""Where a request's scope holds the node that the agent runs on."""
+"""Key of a request's scope with the agent's node."""
 TTL_S = 60.0
-"""How long a verdict is believed: an agent that was taken away may report for so long after."""
+"""Lifetime of a cached result: a deleted agent can report this long."""
 _MAX_TOKEN_CHARS = 8192
 _TOKEN = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenIdentity:
-    """What the cluster says of a token."""
+    """Result of a token review."""
 
     user: str = ""
-    """Empty: it is nobody's, or not meant for us."""
+    """Empty: unknown, or meant for another service."""
     node: str = ""
-    """Where the pod runs that it was given to; empty: it was given to none."""
+    """Node of the pod that the token is bound to. Empty: bound to no pod."""
 
 
 class AgentAuth:
-    """Asks the cluster about a token it does not know, and remembers the answer for a minute.
+    """Asks the cluster about unknown tokens and caches the answer for a minute.
 
-    ``review`` may take a while, and raises where the cluster does not answer: that is no verdict, and not kept."""
+    ``review`` can be slow, and raises if the cluster does not answer, which is not cached.
+    """
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class AgentAuth:
         self._found: OrderedDict[str, tuple[TokenIdentity, float]] = OrderedDict()
 
     def remembered(self, token: str) -> TokenIdentity | None:
-        """Without a question to anybody; None: not known, or no longer surely right."""
+        """The cached node. None: unknown or expired."""
         with self._lock:
             reviewed, until_s = self._found.get(hash_of(token), (None, 0.0))
         return reviewed if self._monotonic_s() < until_s else None
@@ -69,11 +70,11 @@ class AgentAuth:
         return reviewed
 
     def node_of(self, reviewed: TokenIdentity) -> str:
-        """The node that this agent may speak for."""
+        """The node that this agent may report for."""
         if not reviewed.user:
             raise unauthenticated("the cluster does not know this token, or it is not meant for this service")
         if reviewed.user != self._account:
-            raise Forbidden("only agents report here", field="Authorization", cure="see kubernetes.agent_account")
+            raise Forbidden("only agents may report here", field="Authorization", cure="see kubernetes.agent_account")
         if not reviewed.node:
             raise Forbidden("the token is not bound to a pod on a node", field="Authorization",
                             cure="use the token that a volume of the agent's pod projects")  # fmt: skip
@@ -81,11 +82,11 @@ class AgentAuth:
 
 
 def agent_token(headers: Mapping[str, str]) -> str:
-    """The token of a request. What cannot be one of the cluster's, one of our own for example, is not sent to it."""
+    """The token of a request. A token that cannot be the cluster's, such as one of this service, is not sent to it."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or len(token) > _MAX_TOKEN_CHARS or not _TOKEN.match(token):
-        raise unauthenticated("no token of a service account was sent")
+        raise unauthenticated("no service account token was sent")
     return token
 
 

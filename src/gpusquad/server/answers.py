@@ -1,4 +1,4 @@
-"""What the services tell the routers: plain data, in the core's units."""
+"""Data that services return to routers, in the core's units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CardState = Literal["free", "busy", "shared", "taken_outside", "cordoned", "drai
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who asks."""
+    """The caller."""
 
     user: str
     tenant: str
@@ -28,33 +28,33 @@ class Who:
 
 
 SYSTEM = Who("gpusquad", "default", "admin")
-"""The service itself, where nobody asked."""
+"""The service itself, for changes without a caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyAnswer:
-    """How good forecasts of starts were so far."""
+    """Accuracy of start forecasts."""
 
     count: int
     within_ratio: float
-    """Starts no later than the high end of their forecast."""
+    """Fraction that started by the forecast P90."""
     median_error_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class RunTimeAccuracy:
-    """How good predicted run times of one kind were, in two numbers."""
+    """Accuracy of one kind of run-time prediction."""
 
     count: int
     within_ratio: float
-    """Runs that ended by the high end of their prediction."""
+    """Fraction that ended by the predicted P90."""
     median_ratio: float
-    """Half of the predictions were this near, in parts of the truth."""
+    """Median error, relative to the actual run time."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndAnswer:
-    """When a job that runs is expected to end, as things stand."""
+    """Predicted end of a running job."""
 
     mid_us: int
     high_us: int
@@ -63,7 +63,7 @@ class EndAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A pending job as the queue shows it; ``eta_us`` only where it is known already."""
+    """A pending job in the queue table; ``eta_us`` only if already known."""
 
     job_id: str
     position: int
@@ -72,12 +72,12 @@ class QueueEntry:
     code: str
     message: str
     eta_high_us: int | None = None
-    """If every gang needs the high quantile of its time."""
+    """Start if every gang runs for the high quantile of its predicted time."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhyAnswer:
-    """Every blocker."""
+    """All blocking reasons."""
 
     position: int | None
     reasons: Sequence[Reason]
@@ -85,18 +85,18 @@ class WhyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReservedStart:
-    """A start that a waiting job was promised."""
+    """Reserved start of a pending job."""
 
     start_us: int
     latest_us: int
-    """As it was first promised, from pessimistic run times."""
+    """First reserved start, from pessimistic run times."""
     nodes: tuple[str, ...] = ()
-    """By rank; empty while counting cards is enough."""
+    """By rank. Empty if only a number of cards is reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSummary:
-    """What somebody who waits wants to know, in short."""
+    """Summary of a pending job."""
 
     position: int | None
     reasons: Sequence[Reason]
@@ -106,7 +106,7 @@ class PendingSummary:
 
 @dataclass(frozen=True, slots=True)
 class WhenAnswer:
-    """A start as a range, and how far to trust it."""
+    """Forecast start as a range, with its accuracy."""
 
     position: int | None
     start_us: int | None
@@ -115,14 +115,14 @@ class WhenAnswer:
     forecast: RunTimePrediction | None
     accuracy: AccuracyAnswer | None
     record: RunTimeAccuracy | None = None
-    """How good such predictions of run times were for the tenant."""
+    """Accuracy of such run-time predictions for the tenant."""
     end: EndAnswer | None = None
-    """Of a job that runs."""
+    """Of a running job."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Where one task runs or would run."""
+    """Cards on which one task runs or would run."""
 
     task: int
     node: str
@@ -131,7 +131,7 @@ class TaskPlace:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfAnswer:
-    """What a job would meet if it were submitted now."""
+    """What would happen to a job submitted now."""
 
     refused: Reason | None
     starts_now: bool
@@ -143,7 +143,7 @@ class WhatIfAnswer:
     delayed: tuple[tuple[str, int], ...] = ()
     preempted: tuple[str, ...] = ()
     reasons: Sequence[Reason] = ()
-    """What would keep it waiting."""
+    """Why it would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class CardUser:
 
 @dataclass(frozen=True, slots=True)
 class CardStatus:
-    """A card now."""
+    """Current state of a card."""
 
     id: str
     node: str
@@ -178,7 +178,7 @@ class CardStatus:
 
 @dataclass(frozen=True, slots=True)
 class WindowStatus:
-    """Announced maintenance."""
+    """Maintenance window."""
 
     id: str
     nodes: tuple[str, ...]
@@ -190,7 +190,7 @@ class WindowStatus:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """A machine now."""
+    """Current state of a node."""
 
     id: str
     drained: bool
@@ -205,7 +205,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """All machines in a few numbers."""
+    """Summary of all nodes."""
 
     gpus: int
     free: int
@@ -219,7 +219,7 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatus:
-    """What decides now, and since when."""
+    """Policies in use, and since when."""
 
     revision: int
     mode: str
@@ -232,27 +232,27 @@ class PolicyStatus:
     by: str
     note: str = ""
     divide: str = "equal"
-    """How shared cards are divided that have no setting of their own."""
+    """Divide policy of shared cards without a setting of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPreview:
-    """What other policies would change on the queue as it is."""
+    """Effect of other policies on the current queue."""
 
     starts: tuple[str, ...]
     """Pending jobs that would start now."""
     preempted: tuple[str, ...]
     moved: tuple[tuple[str, int | None, int | None], ...]
-    """Job, start now, start then."""
+    """Job, start now, start with the other policies."""
 
 
 PEAK = "peak"
-"""In place of an amount of memory: the most that was seen, and a little more."""
+"""Instead of an amount of memory: the observed peak plus a margin."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """A change to a job that waits or runs; None leaves as it is."""
+    """A change to a pending or running job. None leaves a field unchanged."""
 
     name: str | None = None
     priority: str | None = None
@@ -261,9 +261,9 @@ class JobChange:
     estimate_us: int | None = None
     limit_us: int | None = None
     slo: Mapping[str, Any] | None = None
-    """As a job file writes it; an empty one removes the goal."""
+    """In job-file form. An empty one removes the SLO."""
     memory: int | Literal["peak"] | None = None
-    """Bytes of its card that each task may hold; ``PEAK``: by what was seen of it."""
+    """Bytes of its card that each task may hold; ``PEAK``: by its observed peak."""
     memory_milli: int | None = None
-    """In place of them: thousandths of the memory of whichever card it is on."""
+    """Instead: thousandths of the memory of its card."""
     extra: Mapping[str, Any] = field(default_factory=dict)

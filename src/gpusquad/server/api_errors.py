@@ -1,4 +1,4 @@
-"""The one place where an exception becomes an answer: always ``{"error": {code, message, field, cure}}``."""
+"""Converts exceptions to answers of the form ``{"error": {code, message, field, cure}}``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INPUT = ("body", "query", "path", "header", "cookie")
 
 
 def answer_for(error: Exception) -> Answer:
-    """What the caller is told. What we did not expect is logged under an id, and only the id is told."""
+    """Answer for an exception. An unexpected one is logged under an id, and the answer contains only the id."""
     match error:
         case ServiceError():
             return _of_service(error)
@@ -40,7 +40,7 @@ def answer_for(error: Exception) -> Answer:
             _log.warning("the store does not answer: %s", error)
             return _of_service(Unavailable("the store does not answer"))
         case StoreConflict():
-            return _of_service(Conflict("that is there already, or needs something that is not there"))
+            return _of_service(Conflict("already exists, or refers to something that does not exist"))
         case ServiceStopping():
             return _of_service(Unavailable("the service is stopping"))
         case TimeoutError():
@@ -59,7 +59,7 @@ def error_answer(
     headers: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Answer:
-    """An error in its one shape."""
+    """An error in the API's form."""
     told = dict(headers or {})
     if retry_after_s is not None:
         told["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
@@ -80,7 +80,7 @@ def reason_view(reason: Reason) -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """FastAPI answers these two itself otherwise. Everything else rises to the ``Failures`` middleware."""
+    """Handle the two errors that FastAPI answers itself. All others reach the ``Failures`` middleware."""
 
     async def answer(_: Request, error: Exception) -> Answer:
         return answer_for(error)
@@ -104,13 +104,13 @@ def _of_service(error: ServiceError) -> Answer:
 
 def _of_http(error: HTTPException) -> Answer:
     if error.status_code == 400:
-        return error_answer(422, "invalid", "the body cannot be read", field="body", cure="send one JSON object")
+        return error_answer(422, "invalid", "cannot be read", field="body", cure="send one JSON object")
     code = _CODES.get(error.status_code, "http_error")
     return error_answer(error.status_code, code, str(error.detail), headers=error.headers)
 
 
 def _of_validation(errors: Sequence[Mapping[str, Any]]) -> Answer:
-    """The first problem, in the words of our own errors; what was sent is never repeated: it may be secret."""
+    """The first problem, in the form of our own errors. The input is never repeated, because it may be secret."""
     first = errors[0]
     where = [str(part) for part in first["loc"] if part != "[key]"]
     if first["type"] == "json_invalid":
@@ -131,4 +131,4 @@ def _unexpected(error: Exception) -> Answer:
     number = secrets.token_hex(6)
     _log.error("unexpected error %s", number, exc_info=error)
     cure = "look for this id in the log of the service"
-    return error_answer(500, "internal", f"something went wrong here (error {number})", cure=cure, id=number)
+    return error_answer(500, "internal", f"internal error {number}", cure=cure, id=number)

@@ -1,4 +1,4 @@
-"""The HTTP application: routers, what every request passes before them, and how errors are told."""
+"""The HTTP application: routers, middleware and error handling."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ from gpusquad.server.wiring import Services
 PREFIX = "/api/v1"
 OPENAPI = f"{PREFIX}/openapi.json"
 OPEN_PATHS = (OPENAPI, f"{PREFIX}/schema/job")
-"""Needed before anybody has a token, and without secrets."""
+"""Open without a token. They reveal no secrets."""
 AGENT_PATH = f"{PREFIX}{agents.SAMPLES}"
-"""Only where nodes have agents. They have an entrance, and tokens, of their own."""
+"""Only for platforms with node agents, which have their own authentication and tokens."""
 ROUTERS = (
     jobs, job_answers, pods, recommend, logs, queue, cluster, cards, policy, usage, predictions, events, people, tokens,
     audit, secrets, notices, schema,
@@ -78,12 +78,12 @@ def make_app(services: Services) -> FastAPI:
 
 
 def bare_app(has_agents: bool = False) -> FastAPI:
-    """The routes and their description, with nothing behind them."""
+    """Routes and their description, without services."""
     app = FastAPI(
         title="gpusquad",
         version=__version__,
         openapi_url=OPENAPI,
-        docs_url=None,  # these pages load their scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
@@ -99,7 +99,7 @@ def bare_app(has_agents: bool = False) -> FastAPI:
 
 
 def all_routes() -> list[tuple[str, APIRoute]]:
-    """Every endpoint there is, with its whole path."""
+    """Every endpoint with its full path."""
     parts = [(PREFIX, module.router) for module in ROUTERS] + [("", health.router)]
     return [
         (prefix + route.path, route) for prefix, part in parts for route in part.routes if isinstance(route, APIRoute)
@@ -107,7 +107,7 @@ def all_routes() -> list[tuple[str, APIRoute]]:
 
 
 def _add_middleware(app: FastAPI, services: Services) -> None:
-    """Each one added goes around those before it: read from the end for the way in."""
+    """Each middleware wraps those before it, so a request passes them from last to first."""
     limits, monotonic_s = services.limits, services.monotonic_s
     app.add_middleware(Compression, prefix=PREFIX)
     app.add_middleware(BodyLimit, most_bytes=limits.body_bytes, timeout_s=limits.body_timeout_s)

@@ -1,4 +1,4 @@
-"""Who changed what: one row for every change that was asked for and done."""
+"""Audit log: one row for every change that was requested and made."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_QUEUED = 10_000
 
 
 class AuditTrail:
-    """Writes beside the change where the change is a transaction of ours, else right after it."""
+    """Writes inside the transaction of the change where possible, otherwise after it."""
 
     def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
         self._database = database
@@ -33,12 +33,12 @@ class AuditTrail:
         self._lock = threading.Lock()
 
     def note(self, c: Connection, who: Who, action: str, target: str, data: Mapping[str, Any] | None = None) -> None:
-        """Inside the transaction that makes the change."""
+        """Inside the transaction of the change."""
         audit.append(c, *self._row(who, action, target, data))
 
     def record(self, who: Who, action: str, target: str, data: Mapping[str, Any] | None = None) -> None:
-        """After a change that the scheduler made. It stands, so a store that fails just now must not make it look
-        undone: the row is written with the next one."""
+        """After a change made by the scheduler. The change stands, so a failing store must not make it look undone: the
+        row is written with the next one."""
         row = self._row(who, action, target, data)
         with self._lock:
             rows = [*self._late, row]
@@ -57,7 +57,7 @@ class AuditTrail:
 
 
 def redacted(data: Any, depth: int = 0) -> Any:
-    """The same data, small, and without what may be secret."""
+    """The same data, shortened and without possible secrets."""
     if depth >= _MAX_DEPTH:
         return _HIDDEN
     if isinstance(data, Mapping):

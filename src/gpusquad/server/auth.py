@@ -1,4 +1,4 @@
-"""Who asks: tokens. Only their hashes are kept, so whoever reads the store cannot become anybody."""
+"""Token authentication. Only hashes are stored, so that a reader of the store cannot impersonate users."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ from gpusquad.store.people import TokenRow
 
 TOKEN_HEADER = "gpusquad-token"
 CALLER = "gpusquad.caller"
-"""Where a request's scope holds who asks."""
+"""Key of a request's scope with the caller."""
 TTL_S = 30.0
-"""How long a change made behind this process's back may go unseen. Its own changes are seen at once."""
+"""How long a change by another process may go unnoticed. Changes by this process apply at once."""
 _USE_NOTED_INTERVAL_US = 300 * US_PER_S
 _TOKEN = re.compile(r"gsq_[a-z2-7]{52}\Z")
 
 
 def new_token() -> str:
-    """32 random bytes in letters that nobody mixes up."""
+    """32 random bytes in letters that are easy to tell apart."""
     return "gsq_" + base64.b32encode(secrets.token_bytes(32)).decode().rstrip("=").lower()
 
 
 def hash_of(token: str) -> str:
-    # The token has 256 random bits: nobody guesses it, so a plain hash is enough and costs a submission nothing.
+    # The token has 256 random bits and cannot be guessed, so a fast hash is enough.
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def token_in(header: str) -> str | None:
-    """The token of an ``Authorization`` header; None if there is none that could be ours."""
+    """The token of an ``Authorization`` header. None if it cannot be one of ours."""
     scheme, _, token = header.partition(" ")
     token = token.strip()
     return token if scheme.lower() == "bearer" and _TOKEN.match(token) else None
 
 
 def token_given(headers: Mapping[str, str]) -> str | None:
-    """The token of a request. Proxies that let nobody in without a token of theirs keep ``Authorization`` for
-    themselves: behind one, ours comes in a header of its own."""
+    """The token of a request. Proxies with their own tokens use ``Authorization``, so ours may come in a header of its
+    own."""
     own = headers.get(TOKEN_HEADER, "").strip()
     return token_in(headers.get("authorization", "")) or (own if _TOKEN.match(own) else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and by which token."""
+    """A caller and its token."""
 
     who: Who
     token_id: str
@@ -66,7 +66,7 @@ class Caller:
 
 
 class Auth:
-    """Knows callers by their tokens. What it found it remembers for a while, so most requests cost no query."""
+    """Identifies callers by their tokens. Results are cached, so that most requests need no query."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Auth:
         self._changes = 0
 
     def remembered(self, token: str) -> Caller | None:
-        """Without a query; None: not known, or no longer surely right."""
+        """The cached caller. None: unknown or expired."""
         key = hash_of(token)
         with self._lock:
             caller, until_s = self._found.get(key, (None, 0.0))
@@ -96,7 +96,7 @@ class Auth:
         return caller
 
     def identify(self, token: str) -> Caller | None:
-        """By the store; None: nobody, or nobody any more."""
+        """The caller from the store. None: unknown or revoked."""
         key = hash_of(token)
         with self._lock:
             changes = self._changes
@@ -114,11 +114,11 @@ class Auth:
         return caller
 
     def is_still(self, caller: Caller, token: str) -> bool:
-        """Whether a long stream may go on."""
+        """Whether a long stream may continue."""
         return (self.remembered(token) or self.identify(token)) == caller
 
     def forget(self) -> None:
-        """Users or tokens changed: ask the store again about everybody."""
+        """Drop the cache after users or tokens changed."""
         with self._lock:
             self._changes += 1
             self._found.clear()
@@ -128,7 +128,7 @@ class Auth:
 
     def _remember(self, key: str, caller: Caller, changes: int) -> None:
         with self._lock:
-            if changes != self._changes:  # revoked while we read it
+            if changes != self._changes:  # revoked during the query
                 return
             self._found.pop(key, None)
             self._found[key] = (caller, self._monotonic_s() + self._ttl_s)
@@ -136,7 +136,7 @@ class Auth:
                 self._found.popitem(last=False)
 
     def _note_use(self, row: TokenRow) -> None:
-        """Roughly: a write for every request would cost more than it tells."""
+        """Approximate: a write for every request would cost too much."""
         now_us = self._now_us()
         if row.last_used_us is not None and now_us - row.last_used_us < _USE_NOTED_INTERVAL_US:
             return

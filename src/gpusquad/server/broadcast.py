@@ -1,4 +1,4 @@
-"""Tells streams that something happened. What happened they read from the store, so nothing is queued or lost here."""
+"""Wakes streams when something happened. They read what happened from the store, so nothing is queued or lost here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Broadcast:
-    """Woken from any thread, waited for on the event loop. A slow reader costs one flag, however much it misses."""
+    """Rung from any thread, awaited on the event loop. A slow reader costs one flag."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,7 +18,8 @@ class Broadcast:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self, *_: object) -> None:
-        """Something was written. Cheap: many calls before the loop's next turn are one. Takes and ignores an event."""
+        """Something was written. Cheap: many calls before the next loop iteration count as one. Ignores its
+        argument."""
         with self._lock:
             loop = self._loop
             if self._is_ringing or loop is None or not self._bells:
@@ -26,13 +27,13 @@ class Broadcast:
             self._is_ringing = True
         try:
             loop.call_soon_threadsafe(self._ring)
-        except RuntimeError:  # the loop has closed: nobody is left to tell
+        except RuntimeError:  # the loop has closed, so there are no listeners
             with self._lock:
                 self._is_ringing = False
 
     @contextmanager
     def listening(self) -> Iterator[Bell]:
-        """For one stream; to be called on the event loop."""
+        """For one stream. Call it on the event loop."""
         bell = Bell()
         with self._lock:
             self._loop = asyncio.get_running_loop()
@@ -45,7 +46,7 @@ class Broadcast:
                 self._bells.discard(bell)
 
     def close(self) -> None:
-        """Ends every stream that listens, from any thread: an HTTP server waits for its streams before it stops."""
+        """End every listening stream, from any thread: an HTTP server waits for its streams before it stops."""
         with self._lock:
             loop = self._loop
             for bell in self._bells:
@@ -62,12 +63,12 @@ class Broadcast:
 
 
 class Bell:
-    """One listener's flag: what rings while nobody waits is heard at the next wait."""
+    """Flag of one listener. A ring without a waiter is seen at the next wait."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.is_closed = False
-        """The service stops; streams end."""
+        """The service is stopping, and streams end."""
 
     def ring(self) -> None:
         self._event.set()

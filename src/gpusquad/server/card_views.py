@@ -1,5 +1,4 @@
-"""How cards are divided, as plain data (``schemas.cards``). What a daemon says may be an older one's: it is read with
-care."""
+"""Card division as plain data (``schemas.cards``). A daemon may be older, so its status is read defensively."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def revision_view(row: CardDivideRow) -> Plain:
 
 
 def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
-    """Why, and which strangers: that may name anybody's work, so it is for administrators."""
+    """Reason and unmanaged processes, for administrators only, because they can name any user's work."""
     strangers, groups = status.get("strangers") or (), status.get("groups")
     return {
         "policy": status.get("policy", ""),
@@ -77,7 +76,7 @@ def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
 
 
 def _named(status: Status, jobs: Sequence[CardUser]) -> str:
-    """Why it is divided so, with jobs called by the names that they have beside it."""
+    """Why it is divided so, with jobs named as beside it."""
     names = {}
     for tenant in status.get("tenants") or ():
         job = _job_of(tenant, jobs)
@@ -106,7 +105,7 @@ def _tenant_view(tenant: Status, groups: int | None, jobs: Sequence[CardUser], w
 
 
 def _conduct(tenant: Status) -> Plain:
-    """What it wants and how it fares: of nobody's business but its owner's."""
+    """Demand and service of a client, visible to its owner only."""
     waited_us = tenant.get("waited_us")
     return {
         "weight": tenant.get("weight"),
@@ -124,7 +123,7 @@ def _conduct(tenant: Status) -> Plain:
 
 
 def _job_of(tenant: Status, jobs: Sequence[CardUser]) -> CardUser | None:
-    """Tenants are called by the job they belong to, or by a pod's uid, and then they say the job."""
+    """Clients are named by their job, or by a pod's uid together with the job."""
     named = tenant.get("job")
     if named:
         return next((job for job in jobs if job.job_id == named), None)

@@ -1,4 +1,4 @@
-"""The service's time: begins at the wall clock, and from then on only goes forward, as the monotonic clock does."""
+"""The service's clock: starts at the wall clock and then follows the monotonic clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NS_PER_US = 1000
 
 
 class Clock:
-    """Microseconds since the epoch. A wall clock that jumps while the service runs moves nothing."""
+    """Microseconds since the epoch. A jump of the wall clock has no effect while the service runs."""
 
     def __init__(self, not_before_us: int = 0, wall_ns: Callable[[], int] = time.time_ns,
                  monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:  # fmt: skip
@@ -20,5 +20,5 @@ class Clock:
         return self._zero_us + self._monotonic_ns() // NS_PER_US
 
     def not_before(self, at_us: int) -> None:
-        """Something on record happened then: time goes on from there, even if the wall clock was set back since."""
+        """Continue no earlier than a stored time, even if the wall clock was set back since."""
         self._zero_us += max(0, at_us - self.now_us())

@@ -1,4 +1,4 @@
-"""The API's description (OpenAPI), with the errors that every operation may answer with."""
+"""OpenAPI description, with the errors that every operation can return."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from fastapi.openapi.utils import get_openapi
 from gpusquad.server.schemas.base import ErrorBody
 
 ERRORS = {
-    401: "No token, or none that is valid",
-    403: "Not allowed to this caller",
-    404: "No such thing that this caller may know of",
-    408: "The body came too slowly",
-    409: "What is there now does not allow it",
+    401: "Missing or invalid token",
+    403: "Not allowed for this caller",
+    404: "Does not exist, or is not visible to this caller",
+    408: "The body arrived too slowly",
+    409: "Conflicts with the current state",
     413: "The body is too large",
-    422: "What was sent cannot be used",
-    429: "Too fast; Retry-After says when to try again",
-    503: "Cannot answer now; Retry-After says when to try again",
+    422: "Invalid input",
+    429: "Too many requests; see Retry-After",
+    503: "Temporarily unavailable; see Retry-After",
 }
 _REF = "#/components/schemas/{model}"
 _OF_FASTAPI = ("HTTPValidationError", "ValidationError")
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Made once. The errors are added here and not at every route: there they would cost seconds at each start."""
+    """Built once. The errors are added here, because adding them to every route would cost seconds at each start."""
     if app.openapi_schema is None:
         described = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schemas = described["components"]["schemas"]

@@ -1,6 +1,6 @@
-"""What a service refuses, in the words an answer needs. ``api_errors`` turns them into HTTP.
+"""Errors that services raise. ``api_errors`` converts them to HTTP.
 
-Bad input is ``model.errors.Invalid``; a store that does not answer is ``store.StoreUnavailable``.
+Invalid input is ``model.errors.Invalid``; a store that does not answer is ``store.StoreUnavailable``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from gpusquad.model.reasons import Reason
 
 
 class ServiceError(Exception):
-    """A request that cannot be met as it stands."""
+    """A request that cannot be fulfilled."""
 
     status = 500
     code = "internal"
@@ -22,40 +22,40 @@ class ServiceError(Exception):
 
     @property
     def retry_after_s(self) -> float | None:
-        """When it may be worth another try; None: not by waiting."""
+        """Seconds after which a retry may succeed. None: waiting does not help."""
         return None
 
 
 class Unauthenticated(ServiceError):
-    """Nobody we know."""
+    """Unknown caller."""
 
     status = 401
     code = "unauthenticated"
 
 
 class Forbidden(ServiceError):
-    """Known, and not allowed to."""
+    """Known caller without permission."""
 
     status = 403
     code = "forbidden"
 
 
 class NotFound(ServiceError):
-    """No such thing, or none that this caller may know of."""
+    """Does not exist, or is not visible to this caller."""
 
     status = 404
     code = "not_found"
 
 
 class Conflict(ServiceError):
-    """What is there now does not allow it."""
+    """Conflicts with the current state."""
 
     status = 409
     code = "conflict"
 
 
 class JobRefused(ServiceError):
-    """The scheduler will never, or not within the tenant's limits, run this."""
+    """The scheduler will never run this job, or not within the tenant's limits."""
 
     def __init__(self, reason: Reason, *, status: int = 409) -> None:
         super().__init__(reason.message, cure=reason.cure)
@@ -65,20 +65,20 @@ class JobRefused(ServiceError):
 
 
 class TooLarge(ServiceError):
-    """More than one request may carry."""
+    """The request is too large."""
 
     status = 413
     code = "too_large"
 
 
 class RateLimited(ServiceError):
-    """Faster than this caller may ask."""
+    """Too many requests of this caller."""
 
     status = 429
     code = "rate_limited"
 
     def __init__(self, message: str, wait_s: float) -> None:
-        super().__init__(message, cure="wait and try again")
+        super().__init__(message, cure="wait and retry")
         self.wait_s = wait_s
 
     @property
@@ -87,13 +87,13 @@ class RateLimited(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """The service cannot answer now; asking again may help."""
+    """The service cannot answer now; a retry may succeed."""
 
     status = 503
     code = "unavailable"
 
     def __init__(self, message: str, wait_s: float = 1.0) -> None:
-        super().__init__(message, cure="try again in a moment")
+        super().__init__(message, cure="retry in a moment")
         self.wait_s = wait_s
 
     @property

@@ -1,4 +1,4 @@
-"""Follows what happens to jobs, from any point of the past on."""
+"""Follows the events of jobs, from any point in the past."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PAGE = 500
 async def follow_events(
     services: Services, tenant: str | None, after: int | None, pulse: StreamKeepalive
 ) -> AsyncIterator[bytes]:
-    """Without end. ``after`` None: only what comes from now on."""
+    """Endless. ``after`` None: only new events."""
     newest = None
     while newest is None:
         newest = await pulse.read(partial(_newest, services))
-    # An id from before the store was made anew is larger than all to come.
+    # After the store was recreated, an old id is larger than all new ones.
     seen = newest if after is None else min(after, newest)
-    yield sse.HEARTBEAT  # the reader learns at once that it is let in
+    yield sse.HEARTBEAT  # the reader learns at once that it was accepted
     while not pulse.is_over:
         found = await pulse.read(partial(_after, services, seen, tenant)) or []
         for number, part in found:

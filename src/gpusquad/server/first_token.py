@@ -1,4 +1,4 @@
-"""The administrator's token of this machine: whoever can read the service's home may use it."""
+"""The administrator's token of this machine: every user who can read the service's home can use it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCOPES = ["admin", "read", "submit"]
 
 
 def ensure_admin_token(home: Path, database: Database, now_us: Callable[[], int]) -> Path:
-    """A file with a token that lets an administrator in. One that still does is left alone."""
+    """Ensure a file with a valid administrator token. A valid one is not replaced."""
     path = home / FILE
     if _lets_in(path, database, now_us()):
         path.chmod(0o600)
@@ -45,7 +45,7 @@ def _lets_in(path: Path, database: Database, now_us: int) -> bool:
 
 
 def _register(token: str, database: Database, now_us: int) -> None:
-    """Before it is written down: a token nobody has is harmless, one that nobody knows of is not."""
+    """Stored before the file is written: an unused token is harmless, an unrecorded one is not."""
     with database.write() as c:
         if people.tenant(c, TENANT) is None:
             people.put_tenant(c, TenantRow(TENANT))
@@ -59,7 +59,7 @@ def _register(token: str, database: Database, now_us: int) -> None:
 
 
 def _write(path: Path, token: str) -> None:
-    """Never readable by others, not even for a moment, and whole or not at all."""
+    """Never readable by others, and written completely or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.unlink(missing_ok=True)

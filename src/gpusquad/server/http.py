@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn, with bounds on what a connection may cost."""
+"""Runs the application with uvicorn, with bounds on the cost of a connection."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpusquad.server.wiring import Services
 CONNECTIONS = 1000
 KEEP_ALIVE_S = 30
 STOP_S = 5
-"""How long open requests have when the service stops."""
+"""Time for open requests when the service stops."""
 
 
 class HttpServer(uvicorn.Server):
-    """Ends its streams first when it stops: they would never end by themselves."""
+    """Ends its streams before it stops, because they never end by themselves."""
 
     def __init__(self, app: FastAPI, services: Services, host: str, port: int) -> None:
         self._broadcast = services.broadcast
@@ -28,7 +28,7 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # a client could claim to be on this machine
+                proxy_headers=False,  # a client could claim to be local
                 limit_concurrency=CONNECTIONS,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=STOP_S,

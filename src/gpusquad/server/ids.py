@@ -1,4 +1,4 @@
-"""Job ids: ULIDs (48 bits of milliseconds, 80 random bits), which sort by the time they were made."""
+"""Job ids: ULIDs (48 bits of milliseconds, 80 random bits), which sort by creation time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _last = 0
 
 
 def new_id() -> str:
-    """Larger than every id this process made before, even within one millisecond."""
+    """Larger than every earlier id of this process, even within one millisecond."""
     global _last
     with _lock:
         fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)

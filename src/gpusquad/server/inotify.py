@@ -1,4 +1,4 @@
-"""Tells when files in a folder change, so that a log can be followed without asking again and again (Linux only)."""
+"""Reports changes of files in a folder, so that a log can be followed without polling (Linux only)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READ_BYTES = 64 * 1024
 
 
 class FolderWatch:
-    """Watches folders; to be used on the event loop. Without inotify nothing is told, and the caller asks by time."""
+    """Watches folders on the event loop. Without inotify nothing is reported, and the caller polls."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -29,7 +29,7 @@ class FolderWatch:
             self._loop.add_reader(self._handle, self._changed)
 
     def add(self, folder: Path) -> bool:
-        """Whether changes in it are told from now on."""
+        """Whether its changes are reported from now on."""
         if folder in self._folders:
             return True
         if self._handle < 0:
@@ -46,7 +46,7 @@ class FolderWatch:
             self._handle = -1
 
     def _changed(self) -> None:
-        # What changed does not matter, only that something did; all of it is read so that the next change tells again.
+        # Only the fact of a change matters. All events are read, so that the next change is reported again.
         try:
             while len(os.read(self._handle, _READ_BYTES)) == _READ_BYTES:
                 pass

@@ -1,4 +1,4 @@
-"""JSON answers straight from plain data: a page of 1000 jobs does not pass through validation on its way out."""
+"""JSON answers from plain data, without validation, so that a page of 1000 jobs is fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 
 class Answer(Response):
-    """Numbers that JSON does not know (infinity) become null."""
+    """Numbers that JSON does not have (infinity) become null."""
 
     media_type = "application/json"
 

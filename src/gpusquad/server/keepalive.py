@@ -1,4 +1,4 @@
-"""The heart of a stream: waits for news, tells that it lives, and stops when its caller may no longer read."""
+"""Lifecycle of a stream: waits for news, sends heartbeats, and ends when its caller loses access."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gpusquad.store.errors import StoreUnavailable
 
 T = TypeVar("T")
 TOGETHER_S = 0.05
-"""What happens within so short a time is told together."""
+"""Events within this time are sent together."""
 _STORE_AWAY_S = 1.0
 
 
 class StreamKeepalive:
-    """One stream's."""
+    """Of one stream."""
 
     def __init__(
         self, bell: Bell, heartbeat_s: float, is_allowed: Callable[[], bool], threads: CapacityLimiter
@@ -38,11 +38,11 @@ class StreamKeepalive:
 
     @property
     def is_over(self) -> bool:
-        """Its caller lost the right to read, or the service stops."""
+        """The caller lost access, or the service is stopping."""
         return self._is_over or self.bell.is_closed
 
     async def beat(self) -> bytes:
-        """Now and then a sign of life, and a look whether the caller is still let in; else nothing."""
+        """A heartbeat at intervals, after checking the caller's access; otherwise nothing."""
         if _now_s() < self._next_s:
             return b""
         self._next_s = _now_s() + self._heartbeat_s
@@ -50,13 +50,13 @@ class StreamKeepalive:
         return HEARTBEAT
 
     async def rest(self, most_s: float | None = None) -> None:
-        """Until there is news, but no longer than to the next sign of life."""
+        """Wait for news, at most until the next heartbeat."""
         left_s = max(0.0, self._next_s - _now_s())
         if await self.bell.wait(left_s if most_s is None else min(left_s, most_s)) and not self.is_over:
             await asyncio.sleep(TOGETHER_S)
 
     async def read(self, work: Callable[[], T]) -> T | None:
-        """In a thread for streams only; None: the store is away, and was waited for a little."""
+        """Run in a thread for streams. None: the store did not answer, and a short wait has passed."""
         try:
             return await to_thread.run_sync(work, limiter=self._threads)
         except StoreUnavailable:
@@ -67,7 +67,7 @@ class StreamKeepalive:
 def stream(
     request: Request, services: Services, parts: Callable[[StreamKeepalive], AsyncIterator[bytes]]
 ) -> EventStream:
-    """The answer to a request for a stream. Whoever has too many is refused before it begins."""
+    """The answer to a stream request. A caller with too many streams is refused first."""
     caller, token = caller_of(request), token_given(request.headers) or ""
     limits = services.limits
 

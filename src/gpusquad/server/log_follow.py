@@ -1,4 +1,4 @@
-"""Follows the logs of a job over all its attempts, up to its end."""
+"""Follows the logs of a job over all attempts, up to its end."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NOT_ON_CARDS = ("pending", "held")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one look at the files gave."""
+    """Result of one read of the files."""
 
     told: Sequence[bytes] = ()
     ended: str = ""
-    """The job's final state, when all was read."""
+    """Final state of the job, once everything was read."""
     next_attempt: int | None = None
     patience_s: float | None = None
-    """When to look again unasked; None: only when something happens."""
+    """When to read again without an event. None: only after an event."""
 
 
 @dataclass
 class LogFollower:
-    """One stream. ``task`` None: all of them."""
+    """One stream. ``task`` None: all tasks."""
 
     services: Services
     job_id: str
@@ -44,7 +44,7 @@ class LogFollower:
     _watch: FolderWatch | None = field(default=None, init=False)
 
     async def events(self, pulse: StreamKeepalive) -> AsyncIterator[bytes]:
-        """Until the job is over and all of its log was told."""
+        """Until the job has ended and its whole log was sent."""
         with closing(FolderWatch(pulse.bell.ring)) as self._watch:
             while not pulse.is_over:
                 step = await pulse.read(self._step)
@@ -62,7 +62,7 @@ class LogFollower:
                     await pulse.rest(step.patience_s)
 
     def _step(self) -> Step:
-        # The job first: if it was over before the files were read, then what was read is all there is.
+        # The job is read first: if it had ended before the files were read, they are complete.
         with self.services.database.read() as c:
             row = jobs.get(c, self.job_id)
         if row is None:
@@ -70,7 +70,7 @@ class LogFollower:
         is_watched = self._watched()
         try:
             told = self._news(is_over=_is_over(row, self.place.attempt))
-        except ConnectionError:  # logs that are elsewhere cannot be had now: nothing is lost by asking again
+        except ConnectionError:  # remote logs are unavailable now; the next read loses nothing
             return Step(patience_s=self.services.limits.log_poll_s)
         if told:
             return Step(told)
@@ -91,7 +91,7 @@ class LogFollower:
         tasks = _chosen(reader, self.task)
         limit = max(_MIN_CHUNK_BYTES, self.services.limits.log_chunk_bytes // max(1, len(tasks)))
         parts = [part for task in tasks if (part := self._part(reader, task, limit, is_over)) is not None]
-        # Only the last of a round carries an id: it holds for all tasks, and after a break a round is told again.
+        # Only the last chunk of a round has an id, which covers all tasks. After a break the round is sent again.
         last = len(parts) - 1
         return [sse.event("log", part, str(self.place) if at == last else "") for at, part in enumerate(parts)]
 
@@ -104,11 +104,11 @@ class LogFollower:
 
 
 def read_part(reader: LogReader, task: int, offset: int, limit: int, is_over: bool) -> dict[str, Any]:
-    """Whole characters from there on. A character cut by the limit comes with the next part."""
+    """Whole characters from there on. A character cut by the limit comes with the next chunk."""
     chunk = reader.read(task, offset, limit)
     data, end = chunk.data, chunk.next_offset
     text, used = whole_text(data)
-    if data and not used:  # the beginning of one character: the rest may stand in the next file, or never come
+    if data and not used:  # the start of one character: the rest may be in the next file, or never come
         more = reader.read(task, end, LONGEST_CHARACTER)
         if more.data and more.offset == end:
             data, end = data + more.data, more.next_offset

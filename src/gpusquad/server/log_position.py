@@ -1,4 +1,4 @@
-"""How far a stream of logs has come, as the id of an event: a new stream goes on from there."""
+"""Position of a log stream as an event id, from which a new stream continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACE = re.compile(r"([0-9]{1,9});((?:[0-9]{1,9}:[0-9]{1,15})?(?:,[0-9]{1,9}:[0
 
 @dataclass
 class LogPosition:
-    """Of one attempt, for each task the next byte."""
+    """Next byte of each task of one attempt."""
 
     attempt: int
     offsets: dict[int, int] = field(default_factory=dict)

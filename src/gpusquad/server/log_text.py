@@ -1,4 +1,4 @@
-"""Bytes of a log as text, without ever cutting a character in two."""
+"""Decodes log bytes without cutting characters."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ LONGEST_CHARACTER = 4
 
 
 def whole_text(data: bytes, is_last: bool = False) -> tuple[str, int]:
-    """The text, and the bytes it took. A character that is not whole yet is left for later, if there is a later."""
+    """The text and the number of bytes used. An incomplete character is left for later, if there is a later."""
     used = len(data) if is_last else len(data) - _unfinished(data)
     return data[:used].decode("utf-8", errors="replace"), used
 
 
 def _unfinished(data: bytes) -> int:
-    """Bytes at the end that begin a character and lack the rest of it."""
+    """Bytes at the end that start a character without completing it."""
     for back in range(1, min(LONGEST_CHARACTER, len(data) + 1)):
         byte = data[-back]
-        if byte & 0b1100_0000 == 0b1000_0000:  # the middle of a character: its beginning is further back
+        if byte & 0b1100_0000 == 0b1000_0000:  # inside a character: its start is further back
             continue
         return back if _length(byte) > back else 0
     return 0

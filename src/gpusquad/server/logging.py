@@ -1,6 +1,6 @@
-"""The log: one stream for our own lines, uvicorn's and everybody else's; JSON for machines, colours for a terminal.
+"""Logging: one stream for our lines, uvicorn's and those of other libraries; JSON, or colours on a terminal.
 
-Every line passes ``redact`` last, so that nothing that is added on the way escapes it.
+Every line passes ``redact`` last, so that nothing added on the way escapes it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from gpusquad.server.safe_text import one_line
 
 Style = Literal["auto", "json", "console"]
 _NOISY = {"urllib3": logging.ERROR, "httpx": logging.WARNING, "sqlalchemy": logging.WARNING, "alembic": logging.WARNING}
-"""Libraries that write requests, with their secrets, or every statement."""
+"""Libraries that log requests with their secrets, or every statement."""
 _SEVERAL_LINES = ("exception", "stack")
 _MAX_LINE_CHARS = 2000
 
 
 def configure(*, level: str = "info", style: Style = "auto", stream: TextIO | None = None) -> None:
-    """Set up logging for the whole process; once more replaces the first. Run uvicorn with ``log_config=None``."""
+    """Configure logging for the whole process; a second call replaces the first. Run uvicorn with
+    ``log_config=None``."""
     out = sys.stderr if stream is None else stream
     as_json = style == "json" or (style == "auto" and not out.isatty())
     handler = logging.StreamHandler(out)
@@ -49,12 +50,12 @@ def configure(*, level: str = "info", style: Style = "auto", stream: TextIO | No
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,  # loggers are made at import, before anybody has called this
+        cache_logger_on_first_use=False,  # loggers are created at import, before this call
     )
 
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """The last processor before the text is made."""
+    """The last processor before formatting."""
     return redacted(dict(event))
 
 
@@ -75,7 +76,7 @@ def _formatter(as_json: bool, stream: TextIO) -> logging.Formatter:
 
 
 def _access(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """uvicorn's line about a request as fields, without the query: what was asked for is nobody else's business."""
+    """uvicorn's request line as fields, without the query, which is private."""
     args = event.pop("positional_args", ())
     if event.get("logger") == "uvicorn.access" and isinstance(args, tuple) and len(args) == 5:
         client, method, path, _version, status = args
@@ -85,7 +86,7 @@ def _access(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Muta
 
 
 def _one_line_each(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """On a terminal a name with control characters could move the cursor; in JSON they are escaped anyway."""
+    """On a terminal, control characters in a name could move the cursor; in JSON they are escaped."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = _printable(value) if name in _SEVERAL_LINES else one_line(value, _MAX_LINE_CHARS)

@@ -1,4 +1,4 @@
-"""Finds jobs for a caller. What the caller may not see is not found."""
+"""Finds jobs for a caller. Jobs that the caller may not see are not found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = [column for column in job_table.c if column.name not in ("spec", "stop"
 
 
 def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
-    """By its id, its beginning or end, or by name: that of the one unfinished job called so, else of the latest."""
+    """By id, by a prefix or suffix of it, or by name: the one unfinished job of that name, otherwise the latest."""
     found = (
         _by_id(c, ref.lower(), who)
         or _by_name(c, ref, who, UNFINISHED_STATES, most=2)
@@ -27,25 +27,25 @@ def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
         or _by_name(c, ref, who, None, most=1)
     )
     if not found:
-        raise NotFound(f"there is no job {ref!r}", field="job", cure="gpusquad history lists those you may see")
+        raise NotFound(f"there is no job {ref!r}", field="job", cure="gpusquad history lists the jobs you may see")
     if len(found) > 1:
         told = ", ".join(row.id for row in found)
-        raise Conflict(f"{ref!r} may mean {told} or others", field="job", cure="give the whole id")
+        raise Conflict(f"{ref!r} matches {told} and others", field="job", cure="give the whole id")
     return found[0]
 
 
 def job_owned(c: Connection, ref: str, who: Who) -> JobRow:
-    """One that the caller may change or stop."""
+    """A job that the caller may change or stop."""
     return _allowed(job_seen(c, ref, who), who, permissions.may_act, "change or stop it")
 
 
 def job_with_logs(c: Connection, ref: str, who: Who) -> JobRow:
-    """One whose output and source the caller may read."""
+    """A job whose output and source the caller may read."""
     return _allowed(job_seen(c, ref, who), who, permissions.may_read_logs, "read its output")
 
 
 def rows_of(c: Connection, ids: Sequence[str]) -> dict[str, JobRow]:
-    """Those of these jobs that there are, without their specs: lists do not show them, and they are most of a job."""
+    """Existing jobs of these ids, without their specs: lists do not show them, and they are most of a job."""
     if not ids:
         return {}
     found = c.execute(select(*_SHOWN).where(job_table.c.id.in_(ids))).mappings()
@@ -53,14 +53,14 @@ def rows_of(c: Connection, ids: Sequence[str]) -> dict[str, JobRow]:
 
 
 def ids_in(c: Connection, states: Collection[str], tenant: str | None, most: int) -> list[str]:
-    """Jobs in states that few are in, oldest first. The tenant is compared here: the store would rather look through
-    all jobs the tenant ever had."""
+    """Jobs in rare states, oldest first. The tenant is compared here, because the store would read all jobs the tenant
+    ever had."""
     few = select(job_table.c.id, job_table.c.tenant).where(job_table.c.state.in_(states)).order_by(job_table.c.sequence)
     return [row.id for row in c.execute(few) if tenant in (None, row.tenant)][:most]
 
 
 def names_of(c: Connection, ids: Collection[str]) -> dict[str, str]:
-    """Only the names: events are many."""
+    """Only the names, because there are many events."""
     if not ids:
         return {}
     found = c.execute(select(job_table.c.id, job_table.c.name).where(job_table.c.id.in_(ids)))
@@ -84,7 +84,7 @@ def _by_id(c: Connection, ref: str, who: Who) -> list[JobRow]:
 
 
 def _by_end(c: Connection, ref: str, who: Who) -> list[JobRow]:
-    """Ids begin with the time, so their ends tell jobs of one day apart. Looks at every id, so it comes last."""
+    """Ids start with the time, so suffixes distinguish jobs of one day. Reads every id, so it is tried last."""
     return _first_two(c, job_table.c.id.endswith(ref), who) if _is_part(ref) else []
 
 

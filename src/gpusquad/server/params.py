@@ -1,4 +1,4 @@
-"""What requests may carry, named once: patterns and bounds that the API's description tells and that are checked."""
+"""Patterns and bounds of request parameters, defined once, described in the API and checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATES = "|".join(JobState)
 
 
 def _printable(text: str) -> str:
-    """Nothing that moves a cursor, breaks a line or turns the reading direction."""
+    """Reject characters that move a cursor, break a line or change the reading direction."""
     return checked_text(text, "", may_be_empty=True)
 
 
@@ -38,18 +38,18 @@ JobRef = Annotated[
         min_length=1,
         max_length=MOST_TEXT,
         pattern=_LINE,
-        description="Id, the beginning or end of one, or a unique name",
+        description="Id, a prefix or suffix of one, or a unique name",
     ),
 ]
 NodeId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE)]
-CardId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE, description="As in node0/3")]
+CardId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE, description="For example node0/3")]
 CardRef = Annotated[
     str,
     Path(
         min_length=1,
         max_length=MOST_TEXT,
         pattern=_LINE,
-        description="Id or UUID, the beginning of one, or the place: node0/3, or 3 where there is one node",
+        description="Id or UUID, a prefix of one, or the index: node0/3, or 3 if there is one node",
     ),
 ]
 PathName = Annotated[str, Path(min_length=1, max_length=63, pattern=NAME_PATTERN)]
@@ -58,18 +58,20 @@ RowId = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.
 NumberId = Annotated[int, Path(ge=1, le=2**53)]
 
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows on this page")]
-Cursor = Annotated[str | None, Query(max_length=512, pattern=_LINE, description="`next` of the page before")]
-Offset = Annotated[str | None, Query(max_length=12, pattern=r"^[0-9]{1,12}$", description="`next` of the page before")]
+Cursor = Annotated[str | None, Query(max_length=512, pattern=_LINE, description="`next` of the previous page")]
+Offset = Annotated[
+    str | None, Query(max_length=12, pattern=r"^[0-9]{1,12}$", description="`next` of the previous page")
+]
 TimeS = Annotated[float | None, Query(ge=0, le=MAX_TIME_S, allow_inf_nan=False, description="Seconds since 1970")]
 QueryLine = Annotated[str | None, Query(max_length=MOST_TEXT, pattern=_LINE)]
 States = Annotated[
     list[Annotated[str, StringConstraints(pattern=rf"^({_STATES})(,({_STATES}))*$", max_length=200)]],
-    Query(max_length=20, description="One or several, repeated or with commas"),
+    Query(max_length=20, description="One or more, repeated or separated by commas"),
 ]
 
 
 async def services_of(request: Request) -> Services:
-    """Async only to be called on the loop itself: a plain function would be sent to a thread for nothing."""
+    """Async to run on the event loop: a plain function would be sent to a thread."""
     return request.app.state.services
 
 
@@ -77,11 +79,11 @@ Svc = Annotated[Services, Depends(services_of)]
 
 
 async def known_query_only(request: Request) -> None:
-    """A misspelt filter would otherwise be a filter that does nothing."""
+    """Refuse unknown parameters, because a misspelt filter would have no effect."""
     known = _query_names(request.scope.get("route"))
     for name in request.query_params:
         if name not in known:
-            told = f"known here: {', '.join(sorted(known))}" if known else "there are none here"
+            told = f"choose from {', '.join(sorted(known))}" if known else "this path has none"
             raise Invalid(name[:MOST_TEXT], "is not a known parameter", told)
 
 

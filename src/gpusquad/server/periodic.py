@@ -1,4 +1,4 @@
-"""Something done again and again, in a thread of its own."""
+"""A task that runs at an interval in its own thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpusquad.store.database import StoreUnavailable
 
 _log = structlog.get_logger("gpusquad.regularly")
 _CLOSE_S = 5.0
-"""What is being done may wait for a store or a daemon, and must not keep the service from ending."""
+"""A running task may wait for a store or a daemon, and must not keep the service from ending."""
 
 
 class PeriodicTask:
-    """The first time after ``every_s``. One that fails is told in the log as ``complaint``; the next may go well."""
+    """First run after ``every_s``. A failure is logged as ``complaint``; the next run may succeed."""
 
     def __init__(self, name: str, every_s: float, do: Callable[[], object], complaint: str) -> None:
         self._every_s, self._do, self._complaint = every_s, do, complaint

@@ -1,4 +1,4 @@
-"""Who may do what. Nothing else decides it: routes name a rule below, and jobs are asked about here."""
+"""Permissions. The only place that decides them: routes name a rule, and access to jobs is checked here."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SCOPES_OF: dict[Role, frozenset[str]] = {
     "member": frozenset({"read", "submit"}),
     "admin": frozenset({"read", "submit", "admin"}),
 }
-"""The most a token of such a user may do."""
+"""Largest scope of a token of such a user."""
 
 
 class OwnedResource(Protocol):
-    """What belongs to a user of a tenant."""
+    """A resource that belongs to a user of a tenant."""
 
     @property
     def tenant(self) -> str: ...
@@ -42,15 +42,15 @@ _bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token
 
 
 async def may_read(request: Request, _: Annotated[object, Depends(_bearer)]) -> Who:
-    """Everybody with a token that may read."""
+    """Every caller with a token that may read."""
     return _with_scope(caller_of(request).who, "read")
 
 
 async def may_submit(request: Request, _: Annotated[object, Depends(_bearer)]) -> Who:
-    """Members and administrators: those who have jobs."""
+    """Members and administrators: users that own jobs."""
     who = _with_scope(caller_of(request).who, "submit")
     if who.role == "viewer":
-        raise Forbidden("a viewer changes nothing", cure="ask an administrator for the role member")
+        raise Forbidden("viewers may not change anything", cure="ask an administrator for the role member")
     return who
 
 
@@ -60,7 +60,7 @@ async def may_administer(request: Request, _: Annotated[object, Depends(_bearer)
 
 def check_admin(who: Who) -> Who:
     if not who.is_admin:
-        raise Forbidden("this is for administrators", cure="use a token of an administrator with the scope admin")
+        raise Forbidden("only administrators may do this", cure="use an administrator's token with the scope admin")
     return who
 
 
@@ -80,7 +80,7 @@ def _with_scope(who: Who, scope: str) -> Who:
 
 
 def may_see(who: Who, job: OwnedResource) -> bool:
-    """That it exists, how it stands, why it waits."""
+    """That it exists, its state and why it is pending."""
     return who.is_admin or job.tenant == who.tenant
 
 
@@ -90,26 +90,26 @@ def may_act(who: Who, job: OwnedResource) -> bool:
 
 
 def may_read_logs(who: Who, job: OwnedResource) -> bool:
-    """What it printed and how it was started: only its owner knows what is in there."""
+    """Its output and how it was started, which may be private."""
     return may_act(who, job)
 
 
 def is_own(who: Who, job: OwnedResource) -> bool:
-    """Both: who moved to another tenant leaves the jobs behind."""
+    """Both must match: a user who moved to another tenant loses access to earlier jobs."""
     return job.user == who.user and job.tenant == who.tenant
 
 
 def tenant_seen(who: Who, asked: str | None) -> str | None:
-    """The tenant a list is held to; None: all of them."""
+    """The tenant that a list is limited to. None: all tenants."""
     if who.is_admin:
         return asked
     if asked is not None and asked != who.tenant:
-        raise Forbidden(f"you see tenant {who.tenant} only", field="tenant", cure="leave tenant out")
+        raise Forbidden(f"you may see tenant {who.tenant} only", field="tenant", cure="leave tenant out")
     return who.tenant
 
 
 def tenant_used(who: Who, asked: str | None) -> str:
-    """The tenant that something new is made in."""
+    """The tenant in which something new is created."""
     if asked and asked != who.tenant and not who.is_admin:
         raise Forbidden(f"you belong to tenant {who.tenant}", field="tenant", cure="leave tenant out")
     return asked or who.tenant

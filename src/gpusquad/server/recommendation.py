@@ -1,4 +1,4 @@
-"""Advice in the words of a job file."""
+"""Advice in job-file form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.spec.model import JobSpec
 
 SHOWN_JOBS = 5
 _MUCH = 1.25
-"""Asking for so many times as much as is needed is worth a change."""
+"""Factor by which a request must exceed the need to be worth a change."""
 
 
 def recommend_view(spec: JobSpec, found: Recommendation) -> Plain:
@@ -52,7 +52,7 @@ def _lines(spec: JobSpec, found: Recommendation) -> Iterator[Plain]:
 
 
 def _gpus(spec: JobSpec, choice: AdvisedValue, tasks: int, each: int) -> Iterator[Plain]:
-    """Fewer tasks, where there are several: what each of them gets is how the program was written."""
+    """Fewer tasks, if there are several: the cards per task are part of the program."""
     if tasks == 1:
         yield _line("gpus", choice.value, spec.gpus, "gpus" in auto_fields(spec) or choice.value != each, choice.why)
     elif choice.value % each == 0:

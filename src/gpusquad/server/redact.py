@@ -1,4 +1,4 @@
-"""Keeps secrets out of the log: by the name of a field, by the looks of a text, and by value for those we know."""
+"""Keeps secrets out of the log: by field name, by the form of a text, and by value for known ones."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _lock = threading.Lock()
 
 
 def hide(secret: str) -> None:
-    """Never show this value again, wherever it turns up. For the few secrets that the service itself holds."""
-    if len(secret) >= 8:  # shorter ones would tear holes into harmless words
+    """Never show this value again. For the few secrets that the service itself holds."""
+    if len(secret) >= 8:  # shorter ones would match harmless words
         with _lock:
             _known.add(secret)
 
 
 def redacted(value: Any, name: str = "", depth: int = 0) -> Any:
-    """The value, fit for a log."""
+    """The value, safe for a log."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if _is_secret(name):
@@ -47,12 +47,12 @@ def redacted(value: Any, name: str = "", depth: int = 0) -> Any:
         return {redact_text(str(key)): redacted(inner, str(key), depth + 1) for key, inner in value.items()}
     if depth < _DEEPEST and isinstance(value, (list, tuple, set, frozenset)):
         return [redacted(inner, name, depth + 1) for inner in value]
-    # Whatever else would be written by its repr, which may hold anything.
+    # Anything else would be written by its repr, which may contain anything.
     return redact_text(value.decode(errors="replace") if isinstance(value, bytes) else _shown(value))
 
 
 def redact_text(text: str) -> str:
-    """A text without what looks like a secret in it."""
+    """The text without apparent secrets."""
     with _lock:
         known = sorted(_known, key=len, reverse=True)
     for secret in known:

@@ -1,11 +1,11 @@
-"""Text from strangers, made fit for one line of a log, a notice or a label."""
+"""Makes untrusted text safe for one line of a log, a notice or a label."""
 
 from __future__ import annotations
 
 import unicodedata
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories that break lines, move the cursor, turn the reading direction or cannot be written at all."""
+"""Categories that break lines, move the cursor, change the reading direction or cannot be encoded."""
 
 
 def one_line(text: object, most: int = 200) -> str:

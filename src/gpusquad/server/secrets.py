@@ -1,4 +1,5 @@
-"""Secrets of tenants: one file each that only the service can read. Values go in and to tasks, never out of the API."""
+"""Secrets of tenants: one file each, readable by the service only. Values are passed to tasks, never returned by the
+API."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gpusquad.spec.texts import SECRET_NAME
 MAX_BYTES = 64 * 1024
 MAX_PER_TENANT = 1000
 TENANT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
-"""Names of tenants are names of folders here."""
+"""Tenant names are folder names here."""
 _TENANT = re.compile(TENANT_NAME[:-1] + r"\Z")
 
 
@@ -36,10 +37,10 @@ class SecretStore:
         return self._path(tenant, name).is_file()
 
     def put(self, tenant: str, name: str, value: str) -> None:
-        """Whole or not at all: a task never sees half a secret."""
+        """Written completely or not at all, so that a task never sees half a secret."""
         path, data = self._path(tenant, name), _checked(value)
         if not path.exists() and len(self.names(tenant)) >= MAX_PER_TENANT:
-            raise Conflict(f"the tenant holds {MAX_PER_TENANT} secrets already", cure="delete what is not needed")
+            raise Conflict(f"the tenant already has {MAX_PER_TENANT} secrets", cure="delete unused ones")
         try:
             _write(path, data)
         except OSError as error:
@@ -52,7 +53,7 @@ class SecretStore:
             raise NotFound(f"there is no secret {name}") from None
 
     def read(self, tenant: str, name: str) -> str:
-        """For the tasks of that tenant only."""
+        """For tasks of that tenant only."""
         try:
             return self._path(tenant, name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -61,19 +62,19 @@ class SecretStore:
 
     def _folder(self, tenant: str) -> Path:
         if not _TENANT.match(tenant):
-            raise Invalid("tenant", "cannot be the name of a folder", "use letters, digits, dot, dash, underscore")
+            raise Invalid("tenant", "is not a valid folder name", "use letters, digits, dot, dash, underscore")
         return self._root / tenant
 
     def _path(self, tenant: str, name: str) -> Path:
         if not SECRET_NAME.fullmatch(name):
-            raise Invalid("name", "cannot be the name of a secret", "use letters, digits, dot, dash, underscore")
+            raise Invalid("name", "is not a valid secret name", "use letters, digits, dot, dash, underscore")
         return self._folder(tenant) / name
 
 
 def _write(path: Path, data: bytes) -> None:
     for folder in (path.parent.parent, path.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp makes it 0600; the dot keeps an unfinished file out of the list of names.
+    # mkstemp creates it with mode 0600; the dot hides an unfinished file from the list of names.
     handle, unfinished = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -89,11 +90,11 @@ def _write(path: Path, data: bytes) -> None:
 
 def _checked(value: str) -> bytes:
     if "\0" in value:
-        raise Invalid("value", "holds a NUL character, which no environment variable can")
+        raise Invalid("value", "contains a NUL character, which environment variables cannot hold")
     try:
         data = value.encode()
     except UnicodeEncodeError:
-        raise Invalid("value", "is not text that UTF-8 can write") from None
+        raise Invalid("value", "cannot be encoded as UTF-8") from None
     if len(data) > MAX_BYTES:
-        raise Invalid("value", f"has {len(data)} bytes", f"keep it to {MAX_BYTES}")
+        raise Invalid("value", f"has {len(data)} bytes", f"use at most {MAX_BYTES}")
     return data

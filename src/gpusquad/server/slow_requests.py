@@ -1,4 +1,4 @@
-"""Work that takes long: a few at a time, a few more in line, the rest are told to come back."""
+"""Slow requests: some run at once, some wait, and the others are refused with a time to retry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class SlowRequestPool:
-    """In threads of its own, so that quick requests never wait behind slow ones."""
+    """Uses its own threads, so that fast requests never wait for slow ones."""
 
     def __init__(self, at_once: int, waiting: int, wait_s: float = 2.0) -> None:
         self._limiter = CapacityLimiter(at_once)
@@ -22,9 +22,9 @@ class SlowRequestPool:
         self._wait_s = wait_s
 
     async def run(self, work: Callable[[], T]) -> T:
-        # Counted here and not asked of the limiter: between its answer and our place in line others could slip in.
+        # Counted here, because other requests could enter between asking the limiter and waiting for it.
         if self._inside >= self._most:
-            raise Unavailable(f"{self._inside} such answers are being worked out", self._wait_s)
+            raise Unavailable(f"{self._inside} such requests are in progress", self._wait_s)
         self._inside += 1
         try:
             return await to_thread.run_sync(work, limiter=self._limiter)

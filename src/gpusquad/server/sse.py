@@ -1,4 +1,4 @@
-"""Server-sent events: an answer that goes on. A reader that takes nothing is cut, and resumes by id."""
+"""Server-sent events. A reader that accepts nothing is cut, and can resume by id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusquad.server.errors import Unavailable
 
 _log = logging.getLogger("gpusquad.server")
 HEARTBEAT = b": still here\n\n"
-"""A comment: keeps proxies from closing and tells both ends that the other lives."""
+"""A comment that keeps proxies from closing the connection, and shows that both ends are alive."""
 
 
 def event(kind: str, data: Any, event_id: str = "") -> bytes:
@@ -27,7 +27,7 @@ def event(kind: str, data: Any, event_id: str = "") -> bytes:
 
 
 class Streams:
-    """How many streams are open, in all and for each caller."""
+    """Number of open streams, in total and by caller."""
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self._most = most
@@ -48,7 +48,7 @@ class Streams:
 
 
 class EventStream(Response):
-    """Sends what the iterator gives until it ends, the reader goes, or the reader takes nothing for too long."""
+    """Sends the iterator's output until it ends, the reader leaves, or the reader accepts nothing for too long."""
 
     media_type = "text/event-stream"
 
@@ -72,7 +72,7 @@ class EventStream(Response):
             if sending.done():
                 sending.result()
         except TimeoutError:
-            _log.info("a stream was cut: its reader took nothing for %g s", self._send_timeout_s)
+            _log.info("stream cut: its reader accepted nothing for %g s", self._send_timeout_s)
         finally:
             for task in (sending, gone):
                 task.cancel()

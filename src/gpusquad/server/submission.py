@@ -1,4 +1,4 @@
-"""From a job file to jobs that may be submitted."""
+"""Converts a job file to jobs that can be submitted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
 
 MAX_EXAMINED = 20
-"""Jobs of a sweep whose stories are read for what to tell at once."""
+"""Jobs of a sweep whose first events are read for the answer."""
 FIRST_LINES = 4
-"""Of a story: that it came, two choices, a warning."""
+"""First events of a job: submitted, two choices, a warning."""
 
 
 def specs_of(request: FileRequest, who: Who, services: Services) -> list[JobSpec]:
-    """Every job the file makes, checked as far as this caller is concerned."""
+    """Every job of the file, checked for this caller."""
     specs = expand(request.file, request.params)
     tenants = [tenant_used(who, spec.tenant) for spec in specs]
     wanted = {(tenant, secret.name) for tenant, spec in zip(tenants, specs, strict=True) for secret in spec.secrets}
@@ -45,9 +45,9 @@ def specs_of(request: FileRequest, who: Who, services: Services) -> list[JobSpec
 
 
 def again(row: JobRow) -> JobSpec:
-    """The job once more, for the tenant it was for. What it waited for is behind it."""
+    """The same job for the same tenant, without its dependencies, which have ended."""
     if not row.spec:
-        raise Conflict(f"job {row.id} was not submitted here", cure="make its objects in the cluster again")
+        raise Conflict(f"job {row.id} was not submitted here", cure="create its objects in the cluster again")
     return spec_from_dict(dict(row.spec)).model_copy(update={"tenant": row.tenant, "after": ()})
 
 
@@ -64,14 +64,14 @@ def submit(specs: list[JobSpec], who: Who, services: Services, key: str | None, 
 
 
 def notes_view(notes: Iterable[Note | EventRow]) -> dict[str, list[str]]:
-    """Each once: the jobs of a sweep are told the same."""
+    """Each once: the jobs of a sweep have the same notes."""
     said = [(note.kind, note.text if isinstance(note, Note) else note.cause) for note in notes]
     return {name: list(dict.fromkeys(text for kind, text in said if kind == wanted))
             for name, wanted in (("chosen", "advised"), ("warnings", "warned"))}  # fmt: skip
 
 
 def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services) -> list[EventRow]:
-    """As they stand on record, so that a submission sent again hears the same."""
+    """From the stored events, so that a repeated submission gets the same answer."""
     if not any(auto_fields(spec) or spec.gpu_memory or spec.share or spec.roles or spec.image for spec in specs):
         return []
     with services.database.read() as c:
@@ -79,10 +79,10 @@ def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services)
 
 
 def change_of(request: ChangeRequest) -> JobChange:
-    """What a job is changed to."""
+    """Job change of a request."""
     given: dict[str, Any] = request.model_dump(exclude_none=True)
     if not given:
-        raise Invalid("body", "changes nothing", f"give one of {', '.join(ChangeRequest.model_fields)}")
+        raise Invalid("body", "changes nothing", f"set one of {', '.join(ChangeRequest.model_fields)}")
     for name in ("estimate", "limit"):
         if name in given:
             given[f"{name}_us"] = parse_us(given.pop(name), name)

@@ -1,4 +1,4 @@
-"""Rows and answers as the plain data that the API's description promises (``schemas``). No checks: these are ours."""
+"""Rows and answers as plain data in the form of ``schemas``. Not validated, because it is our own data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def job_view(row: JobRow) -> Plain:
 
 
 def _share_of(row: JobRow) -> Plain | None:
-    """Of one card, for each task. None also where not all tasks ask for the same."""
+    """Of one card, for each task. None also if tasks request different shares."""
     first, *others = row.core.get("roles") or [row.core]
     share = first.get("share")
     if share is None or any(role.get("share") != share for role in others):
@@ -69,14 +69,14 @@ def _share_of(row: JobRow) -> Plain | None:
 
 
 def changed_view(row: JobRow) -> Plain:
-    """``peak`` is an amount by now, and whoever asked for it wants to know which."""
+    """Includes the amount that ``peak`` stood for."""
     roles = row.core.get("roles") or [row.core]
     parts = {(role.get("share") or {}).get("memory") for role in roles}
     return job_view(row) | {"memory": parts.pop() if len(parts) == 1 else None}
 
 
 def tasks_of(row: JobRow) -> int:
-    """How many it asks for."""
+    """Number requested."""
     roles = row.core.get("roles")
     return sum(role.get("count", 1) for role in roles) if roles else row.core.get("count", 1)
 
@@ -92,7 +92,7 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
 
 
 def run_view(forecast: RunTimePrediction | None, confidence: float | None = None) -> Plain | None:
-    """A predicted run time; one that is not known is none."""
+    """A predicted run time. None if unknown."""
     if forecast is None or forecast.mid_us >= _MAX_US:
         return None
     told = {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
@@ -151,12 +151,12 @@ def card_view(card: CardStatus, who: Who) -> Plain:
 
 
 def uuid_of(card: str) -> str | None:
-    """Where a card is called by its UUID; simulated ones have none."""
+    """If the card is named by its UUID; simulated cards have none."""
     return card if card.startswith(_UUIDS) else None
 
 
 def sample_view(row: SampleRow) -> Plain:
-    """In the words of the live ``sample`` of a card."""
+    """In the form of a card's live ``sample``."""
     return {
         "at_s": row.at_us / US_PER_S,
         "utilisation_ratio": row.busy_ratio,
@@ -196,7 +196,7 @@ def policy_view(policy: PolicyStatus) -> Plain:
 
 
 def instant_s(us: int | None) -> float | None:
-    """In seconds. The core writes "never" as a time far beyond all calendars; here it is null."""
+    """In seconds. The core's "never" becomes null."""
     return None if us is None or us >= _MAX_US else us / US_PER_S
 
 
@@ -205,14 +205,14 @@ def page(items: list[Plain], next_cursor: str | None = None) -> Plain:
 
 
 def _sample(sample: Mapping[str, Any] | None, who: Who) -> Plain | None:
-    """How busy the card is. Which processes make it so is for administrators: they may be anybody's."""
+    """Card utilisation. Its processes are visible to administrators only, because they can be any user's."""
     if sample is None:
         return None
     return {name: value for name, value in sample.items() if who.is_admin or name != "processes"}
 
 
 def _card_user(user: CardUser, who: Who) -> Plain:
-    """Jobs of other tenants take room on a card, and that is all one hears of them."""
+    """Jobs of other tenants appear only by the space they use."""
     seen = may_see(who, user)
     whole = user.sm_milli is None and user.memory_bytes is None
     sm_ratio = None if user.sm_milli is None else user.sm_milli / WHOLE_MILLI

@@ -1,4 +1,4 @@
-"""The dashboard: files built from ``web/`` and shipped in the package. Whatever is no page falls through to a 404."""
+"""The dashboard: files built from ``web/`` and shipped in the package. Unknown paths get a 404."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 FOLDER = Path(os.environ.get("GPUSQUAD_WEB_FOLDER") or Path(__file__).parent / "static")
-"""Another one is for those who work on the page and keep several builds."""
+"""Another folder, for developers with several builds."""
 INDEX = "index.html"
 ASSETS = "assets/"
-"""Below it names carry a hash of the content, so they never change."""
+"""Names below it contain a hash of the content, so they never change."""
 _FOREVER = "public, max-age=31536000, immutable"
 _ASK_AGAIN = "no-cache"
 _WORTH_PACKING_BYTES = 1024
@@ -23,7 +23,7 @@ _TYPES = {
     ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
     ".json": "application/json", ".map": "application/json", ".png": "image/png", ".woff2": "font/woff2",
 }  # fmt: skip
-"""Ours, not the machine's: a script sent as anything else is not run."""
+"""Our own table, because browsers refuse scripts of another type."""
 _NOT_PACKED = ("image/png", "font/woff2")
 _NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>gpusquad</title>
 <h1>The dashboard is not built here</h1><p>The service runs; this page is missing. From a checkout:
@@ -32,7 +32,7 @@ _NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>gpu
 
 @dataclass(frozen=True)
 class _File:
-    """As it is sent: plain, and packed where that is worth it."""
+    """A file as it is sent: plain, and compressed if worth it."""
 
     read_ns: int
     media_type: str
@@ -41,7 +41,7 @@ class _File:
 
 
 class Dashboard:
-    """An ASGI application for what no route took. ``otherwise`` says that there is nothing."""
+    """ASGI application for paths without a route. ``otherwise`` answers 404."""
 
     def __init__(self, otherwise: ASGIApp, api_prefix: str, folder: Path = FOLDER) -> None:
         self._otherwise = otherwise
@@ -61,8 +61,8 @@ class Dashboard:
         file = self._file(path.removeprefix("/"))
         if file is not None:
             return _sent(file, headers, _FOREVER if path.startswith(f"/{ASSETS}") else _ASK_AGAIN)
-        # An address inside the page, such as /queue: the page itself finds out what to show there. Programs that ask
-        # for what is not there are told so.
+        # A path of the dashboard, such as /queue: the page itself decides what to show. Programs that request an
+        # unknown path get a 404.
         if "text/html" not in headers.get("accept", "") or "." in path.rpartition("/")[2]:
             return None
         index = self._file(INDEX)
@@ -71,7 +71,7 @@ class Dashboard:
         return _sent(index, headers, _ASK_AGAIN)
 
     def _file(self, name: str) -> _File | None:
-        """Kept in memory; read again when it was built again."""
+        """Cached in memory; read again after a new build."""
         place = self._place(name)
         try:
             changed_ns = place.stat().st_mtime_ns if place is not None and place.is_file() else None
@@ -85,7 +85,7 @@ class Dashboard:
         return known
 
     def _place(self, name: str) -> Path | None:
-        """Never outside of the folder, whatever the path says."""
+        """Never outside the folder, whatever the path is."""
         if not name or "\0" in name or "\\" in name:
             return None
         place = (self._folder / name).resolve()

@@ -1,4 +1,4 @@
-"""What the API stands on. The routers know these interfaces; ``app`` puts the real things behind them."""
+"""Interfaces that the routers use. ``app`` supplies the implementations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 
 class SchedulerPort(Protocol):
-    """The scheduler as the routers call it: from any thread. Rights are checked before; ``who`` is noted."""
+    """The scheduler as the routers call it, from any thread. Permissions are checked by the caller; ``who`` is
+    recorded."""
 
     def submit(
         self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None = None
@@ -60,7 +61,7 @@ class SchedulerPort(Protocol):
     def why(self, job_id: str) -> WhyAnswer: ...
     def when(self, job_id: str) -> WhenAnswer: ...
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> Sequence[QueueEntry]:
-        """Pending jobs in order, of one tenant if given; positions count everybody's."""
+        """Pending jobs in order, of one tenant if given. Positions count the jobs of all tenants."""
         ...
 
     def nodes(self) -> Sequence[NodeStatus]: ...
@@ -79,17 +80,18 @@ class SchedulerPort(Protocol):
     def set_policy(self, settings: Mapping[str, Any], who: Who, note: str) -> PolicyStatus: ...
     def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview: ...
     def reload_tenants(self) -> object:
-        """Tenants changed in the store: read them again."""
+        """Read the tenants again after they changed in the store."""
         ...
 
     @property
     def context(self) -> SchedulerContext | None:
-        """What it decides on, for pages that draw the plan. None: it keeps none, and they show what the store knows."""
+        """State of the scheduler, for pages that show the plan. None: there is none, and pages show only what is
+        stored."""
         ...
 
     @property
     def neighbours(self) -> InterferenceLearner | None:
-        """What it learns of jobs that share a card. None: nothing."""
+        """Learns the interference of jobs that share a card. None: nothing is learned."""
         ...
 
     def ready(self) -> tuple[bool, str]: ...
@@ -97,7 +99,7 @@ class SchedulerPort(Protocol):
 
 
 class LogBytes(Protocol):
-    """Some bytes of a log, and where they stand."""
+    """Bytes of a log and their position."""
 
     @property
     def offset(self) -> int: ...
@@ -108,7 +110,7 @@ class LogBytes(Protocol):
 
 
 class LogReader(Protocol):
-    """The logs of one attempt, while it runs and after."""
+    """Logs of one attempt, during and after its run."""
 
     def tasks(self) -> Sequence[int]: ...
     def size(self, task: int) -> tuple[int, int]: ...
@@ -117,28 +119,28 @@ class LogReader(Protocol):
 
 
 class LogSource(Protocol):
-    """Where logs are."""
+    """Finds the logs of an attempt."""
 
     def reader(self, job_id: str, attempt: int) -> LogReader | None:
-        """None: nothing was written, or it is gone."""
+        """None if nothing was written or the log was deleted."""
         ...
 
     def folder(self, job_id: str, attempt: int) -> Path | None:
-        """A folder to watch for changes; None where there is none to watch."""
+        """Folder to watch for changes. None if it cannot be watched."""
         ...
 
 
 class PodSource(Protocol):
-    """Where gangs are pods of a cluster."""
+    """Maps pods to jobs, where gangs are pods."""
 
     def job_of_pod(self, namespace: str, name: str) -> str:
-        """The id of the job it is part of; empty: none yet, or there is no such pod."""
+        """Id of the pod's job. Empty if the pod does not exist or has no job yet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Where the nodes of a cluster have agents: who they are, and what becomes of what they report."""
+    """Authentication of node agents and the handling of their reports."""
 
     auth: AgentAuth
     reports: AgentReports
@@ -148,21 +150,21 @@ class NoticePort(Protocol):
     """Sends notices."""
 
     def check(self, url: str) -> None:
-        """Raises ``Invalid`` for an address that nothing can be sent to."""
+        """Raise ``Invalid`` if no notice can be sent to this address."""
         ...
 
     def test(self, url: str) -> str:
-        """Send a notice now; empty, or what went wrong."""
+        """Send a notice now. Returns the error, or an empty text."""
         ...
 
     def wake(self) -> None:
-        """Something is due."""
+        """Send what is due."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All of it, for one app."""
+    """Everything that the API of one application needs."""
 
     scheduler: SchedulerPort
     database: Database
@@ -174,9 +176,9 @@ class Services:
     audit: AuditTrail
     divides: CardService
     pods: PodSource | None = None
-    """None: jobs are no pods here."""
+    """None if jobs are not pods."""
     agents: Agents | None = None
-    """None: nobody reports here."""
+    """None if there are no node agents."""
     limits: ApiLimits = field(default_factory=ApiLimits)
     broadcast: Broadcast = field(default_factory=Broadcast)
     clock: Clock = field(default_factory=Clock)
@@ -185,7 +187,7 @@ class Services:
     slow: SlowRequestPool = field(init=False)
     streams: Streams = field(init=False)
     stream_threads: CapacityLimiter = field(init=False)
-    """Streams read in threads of their own, so that however many there are, requests do not wait behind them."""
+    """Threads for streams only, so that requests never wait for a stream."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "advice", Advice(self.database, self._cards))

@@ -102,8 +102,8 @@ def test_auto_without_evidence_is_one_card_of_any_size_and_says_so(world: World)
     row = world.scheduler.row(job_id)
     assert (row.gpus, row.spec["gpus"], "gpu_memory" in row.spec) == (1, 1, False)
     assert [line.cause for line in story(world, job_id, "advised")] == [
-        "gpus: 1 (nothing is known of such jobs)",
-        "gpu_memory: any card (nothing is known of such jobs)",
+        "gpus: 1 (no data on such jobs)",
+        "gpu_memory: any card (no data on such jobs)",
     ]
 
 

@@ -131,7 +131,7 @@ def test_where_nobody_divides_cards_it_is_kept_and_said(world: World):
     world.divides = NoDivides("the cards are simulated")
     made = world.service().set("0", "slo", SYSTEM)
     assert made.effect == "kept"
-    assert made.message == "kept; takes effect where cards are shared for real (the cards are simulated)"
+    assert made.message == "stored; takes effect where shares are enforced (the cards are simulated)"
     assert world.service().policy_of("n0/0") == "slo"
 
 
@@ -139,7 +139,7 @@ def test_a_daemon_that_is_slow_still_divides_by_the_old_one(world: World):
     world.divides.begin("n0/0", "equal")
     world.divides.is_slow = True
     made = world.service().set("0", "slo", SYSTEM)
-    assert (made.effect, made.message) == ("told", "still divided by equal; told to change")
+    assert (made.effect, made.message) == ("told", "still divided by equal; changing")
 
 
 def test_a_daemon_that_does_not_answer_loses_no_setting(world: World):

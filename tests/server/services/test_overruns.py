@@ -49,7 +49,7 @@ def test_a_run_past_its_high_end_is_told_until_when_it_is_expected_now(world: Wo
     assert story(world, job_id, "overrun") == []  # within what was said
     world.at(21 * MINUTE_US)
     assert story(world, job_id, "overrun") == [
-        "runs longer than predicted: now expected until 1970-01-01 00:30 UTC, in 9m"
+        "runs longer than predicted: now expected to end at 1970-01-01 00:30 UTC, in 9m"
     ]
 
 
@@ -69,7 +69,7 @@ def test_who_waits_is_told_by_how_much_and_because_of_whom(world: World) -> None
     moved = story(world, mine, "eta_moved")
     assert moved
     assert all(f"long ({runs}) of ada runs longer than predicted: expected " in line for line in moved)
-    assert all(line.endswith(" later than said before") for line in moved)
+    assert all(line.endswith(" later than reported before") for line in moved)
     others = story(world, theirs, "eta_moved")
     assert others
     assert all(line.startswith(f"job {runs} of another tenant runs longer than predicted") for line in others)

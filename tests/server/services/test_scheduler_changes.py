@@ -126,7 +126,7 @@ def test_a_process_of_a_job_that_nothing_holds_bars_the_card_by_the_same_rule(tm
     second = world.submit(name="second", **PART)
     world.settle()
     [down] = [reason for reason in world.scheduler.why(second).reasons if reason.code == "down"]
-    assert f"of job {first}, which runs without the library" in down.message
+    assert f"of job {first}, which runs without the shim" in down.message
     for i in range(4, 9):
         sample(world, i * SECOND_US, [STRANGER | {"job": first, "attempt": 0}])
     assert world.state(second) == "running"

@@ -11,7 +11,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Jobs of any state, newest first.
+         * @description List jobs of any state, newest first.
          */
         get: operations["list_jobs"];
         put?: never;
@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * Get Job
-         * @description One job as it is now, and how good predictions such as its own were.
+         * @description Show one job, with the accuracy of predictions like its own.
          */
         get: operations["get_job"];
         put?: never;
@@ -45,7 +45,7 @@ export interface paths {
         head?: never;
         /**
          * Change Job
-         * @description Change a job that waits or runs.
+         * @description Change a pending or running job.
          */
         patch: operations["change_job"];
         trace?: never;
@@ -59,7 +59,7 @@ export interface paths {
         };
         /**
          * Get Job Source
-         * @description The job as it was accepted: command, environment, what it asks for. For its owner.
+         * @description Show the job as it was accepted: command, environment, requests. For its owner.
          */
         get: operations["get_job_source"];
         put?: never;
@@ -81,7 +81,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Job
-         * @description Take a job back, or stop it.
+         * @description Cancel a job.
          */
         post: operations["cancel_job"];
         delete?: never;
@@ -121,7 +121,7 @@ export interface paths {
         put?: never;
         /**
          * Release Job
-         * @description Let a held job go on.
+         * @description Release a held job.
          */
         post: operations["release_job"];
         delete?: never;
@@ -141,7 +141,7 @@ export interface paths {
         put?: never;
         /**
          * Resubmit Job
-         * @description The same job once more, as a new one.
+         * @description Submit the same job again, as a new one.
          */
         post: operations["resubmit_job"];
         delete?: never;
@@ -159,7 +159,7 @@ export interface paths {
         };
         /**
          * Why Job
-         * @description Everything that keeps a job from starting now.
+         * @description List all reasons why a job is pending.
          */
         get: operations["why_job"];
         put?: never;
@@ -179,7 +179,7 @@ export interface paths {
         };
         /**
          * When Job
-         * @description When a job is expected to start and how long to run, as ranges, and how good such forecasts were.
+         * @description Forecast the start and predict the run time of a job, as ranges, with the accuracy of such forecasts.
          */
         get: operations["when_job"];
         put?: never;
@@ -201,7 +201,7 @@ export interface paths {
         put?: never;
         /**
          * What If
-         * @description What a job would meet if it were submitted now. Nothing is submitted.
+         * @description Show what would happen to a job submitted now. Nothing is submitted.
          */
         post: operations["what_if"];
         delete?: never;
@@ -219,7 +219,7 @@ export interface paths {
         };
         /**
          * Job Story
-         * @description What happened to a job, oldest first.
+         * @description List the events of a job, oldest first.
          */
         get: operations["job_story"];
         put?: never;
@@ -239,7 +239,7 @@ export interface paths {
         };
         /**
          * Job Of Pod
-         * @description The job that a pod is part of. It has none while its gang is not complete, or if it cannot be read.
+         * @description Show the job of a pod. There is none while its gang is incomplete, or if the pod cannot be parsed.
          */
         get: operations["job_of_pod"];
         put?: never;
@@ -261,7 +261,8 @@ export interface paths {
         put?: never;
         /**
          * Recommend
-         * @description What a job should ask for by past runs of its kind, how long it would run with how many GPUs, and why.
+         * @description Recommend what a job should request from similar past runs, with run times for several numbers of GPUs and
+         *     reasons.
          */
         post: operations["recommend"];
         delete?: never;
@@ -279,7 +280,7 @@ export interface paths {
         };
         /**
          * Read Logs
-         * @description A part of a task's log: from an offset in bytes on, or its last lines. Attempt: the latest unless given.
+         * @description Read a part of a task's log: from an offset in bytes, or its last lines. Of the latest attempt unless given.
          */
         get: operations["read_logs"];
         put?: never;
@@ -299,7 +300,7 @@ export interface paths {
         };
         /**
          * Stream Logs
-         * @description A job's log as it is written, over all attempts, up to its end.
+         * @description Stream a job's log as it is written, over all attempts, up to its end.
          */
         get: operations["stream_logs"];
         put?: never;
@@ -319,7 +320,7 @@ export interface paths {
         };
         /**
          * Get Queue
-         * @description Pending jobs in the order in which they are asked for. Positions count the jobs of all tenants.
+         * @description List pending jobs in queue order. Positions count the jobs of all tenants.
          */
         get: operations["get_queue"];
         put?: never;
@@ -339,7 +340,7 @@ export interface paths {
         };
         /**
          * Get Cluster
-         * @description All machines in a few numbers.
+         * @description Summarise all nodes.
          */
         get: operations["get_cluster"];
         put?: never;
@@ -359,7 +360,7 @@ export interface paths {
         };
         /**
          * List Nodes
-         * @description Machines with their cards, and who is on them. Jobs of other tenants have no names here.
+         * @description List nodes with their cards and jobs. Jobs of other tenants are not named.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -381,7 +382,7 @@ export interface paths {
         put?: never;
         /**
          * Drain Node
-         * @description Nothing new starts on this node; what runs, runs on.
+         * @description Start no new jobs on this node. Running jobs finish.
          */
         post: operations["drain_node"];
         delete?: never;
@@ -401,7 +402,7 @@ export interface paths {
         put?: never;
         /**
          * Undrain Node
-         * @description The node takes work again.
+         * @description Use the node again.
          */
         post: operations["undrain_node"];
         delete?: never;
@@ -421,7 +422,7 @@ export interface paths {
         put?: never;
         /**
          * Cordon Card
-         * @description Nothing new starts on this card; what runs, runs on.
+         * @description Start no new jobs on this card. Running jobs finish.
          */
         post: operations["cordon_card"];
         delete?: never;
@@ -441,7 +442,7 @@ export interface paths {
         put?: never;
         /**
          * Uncordon Card
-         * @description The card takes work again.
+         * @description Use the card again.
          */
         post: operations["uncordon_card"];
         delete?: never;
@@ -459,7 +460,7 @@ export interface paths {
         };
         /**
          * List Samples
-         * @description How busy a card was; the last hour unless told otherwise.
+         * @description Show the utilisation of a card, by default of the last hour.
          */
         get: operations["list_samples"];
         put?: never;
@@ -479,13 +480,13 @@ export interface paths {
         };
         /**
          * List Windows
-         * @description Announced maintenance.
+         * @description List maintenance windows.
          */
         get: operations["list_windows"];
         put?: never;
         /**
          * Add Window
-         * @description Announce maintenance: no gang starts there that would run into it.
+         * @description Add a maintenance window: no gang starts there that would run into it.
          */
         post: operations["add_window"];
         delete?: never;
@@ -506,7 +507,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Window
-         * @description Call maintenance off.
+         * @description Remove a maintenance window.
          */
         delete: operations["remove_window"];
         options?: never;
@@ -523,7 +524,7 @@ export interface paths {
         };
         /**
          * List Cards
-         * @description Every card, and how it is to be divided among those who share it.
+         * @description List all cards with their divide policies.
          */
         get: operations["list_cards"];
         put?: never;
@@ -544,7 +545,7 @@ export interface paths {
         get?: never;
         /**
          * Set Card Divide
-         * @description Divide a card by another policy. Jobs on it run on, and the change holds from the next squad of kernels on.
+         * @description Set a card's divide policy. Jobs on it continue; the change takes effect with the next squad.
          */
         put: operations["set_card_divide"];
         post?: never;
@@ -563,7 +564,7 @@ export interface paths {
         };
         /**
          * List Card Divides
-         * @description Every change of how a card is divided, newest first.
+         * @description List all changes of a card's divide policy, newest first.
          */
         get: operations["list_card_divides"];
         put?: never;
@@ -583,7 +584,7 @@ export interface paths {
         };
         /**
          * Get Card
-         * @description How a card is divided at this moment, and among whom. Jobs of other tenants have no names here.
+         * @description Show how a card is divided now. Jobs of other tenants are not named.
          */
         get: operations["get_card"];
         put?: never;
@@ -603,12 +604,12 @@ export interface paths {
         };
         /**
          * Get Policy
-         * @description What decides now, and since when.
+         * @description Show the policies in use, and since when.
          */
         get: operations["get_policy"];
         /**
          * Set Policy
-         * @description Other policies from the next decision on. What runs, runs on.
+         * @description Set other policies from the next cycle on. Running jobs continue.
          */
         put: operations["set_policy"];
         post?: never;
@@ -627,7 +628,7 @@ export interface paths {
         };
         /**
          * List Revisions
-         * @description Every change of the policies, newest first.
+         * @description List all changes of the policies, newest first.
          */
         get: operations["list_revisions"];
         put?: never;
@@ -649,7 +650,7 @@ export interface paths {
         put?: never;
         /**
          * Preview Policy
-         * @description What other policies would do to the queue as it is. Nothing changes.
+         * @description Show what other policies would do to the current queue. Nothing changes.
          */
         post: operations["preview_policy"];
         delete?: never;
@@ -667,7 +668,7 @@ export interface paths {
         };
         /**
          * Get Usage
-         * @description GPU hours within an interval, largest first. What runs counts up to now.
+         * @description List GPU hours within an interval, largest first. Running jobs count up to now.
          */
         get: operations["get_usage"];
         put?: never;
@@ -687,7 +688,7 @@ export interface paths {
         };
         /**
          * Get Predictions
-         * @description Errors and calibration of predicted run times, by tenant and by source; of the last 30 days unless told.
+         * @description Show errors and calibration of predicted run times, by tenant and by source; by default of the last 30 days.
          */
         get: operations["get_predictions"];
         put?: never;
@@ -707,7 +708,7 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Every change of every job one may see.
+         * @description Stream all events of all jobs that the caller may see.
          */
         get: operations["stream_events"];
         put?: never;
@@ -727,7 +728,7 @@ export interface paths {
         };
         /**
          * Get Me
-         * @description Who asks, and what they may do.
+         * @description Show the caller and its permissions.
          */
         get: operations["get_me"];
         put?: never;
@@ -747,13 +748,13 @@ export interface paths {
         };
         /**
          * List Tenants
-         * @description All tenants for administrators, one's own for others.
+         * @description List all tenants for administrators, otherwise the caller's.
          */
         get: operations["list_tenants"];
         put?: never;
         /**
          * Add Tenant
-         * @description A new tenant.
+         * @description Create a tenant.
          */
         post: operations["add_tenant"];
         delete?: never;
@@ -772,7 +773,7 @@ export interface paths {
         get?: never;
         /**
          * Put Tenant
-         * @description A tenant's weight, guarantee and limits, all of them; made if it is not there.
+         * @description Set a tenant's weight, guarantee and limits, all of them; created if it does not exist.
          */
         put: operations["put_tenant"];
         post?: never;
@@ -791,13 +792,13 @@ export interface paths {
         };
         /**
          * List Users
-         * @description All users for administrators, those of one's own tenant for others.
+         * @description List all users for administrators, otherwise those of the caller's tenant.
          */
         get: operations["list_users"];
         put?: never;
         /**
          * Add User
-         * @description A new user. A token lets them in.
+         * @description Create a user, who needs a token for access.
          */
         post: operations["add_user"];
         delete?: never;
@@ -821,7 +822,7 @@ export interface paths {
         head?: never;
         /**
          * Change User
-         * @description Another tenant or role, or shut out. Takes effect at once.
+         * @description Change a user's tenant or role, or disable the user. Takes effect at once.
          */
         patch: operations["change_user"];
         trace?: never;
@@ -835,13 +836,13 @@ export interface paths {
         };
         /**
          * List Tokens
-         * @description All tokens for administrators, one's own for others.
+         * @description List all tokens for administrators, otherwise the caller's.
          */
         get: operations["list_tokens"];
         put?: never;
         /**
          * Add Token
-         * @description A new token. It may do no more, and for no longer, than the one that asks for it.
+         * @description Create a token with at most the scopes and lifetime of the caller's token.
          */
         post: operations["add_token"];
         delete?: never;
@@ -862,7 +863,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke Token
-         * @description From now on it lets nobody in.
+         * @description Revoke a token at once.
          */
         delete: operations["revoke_token"];
         options?: never;
@@ -879,7 +880,7 @@ export interface paths {
         };
         /**
          * List Audit
-         * @description Every change somebody made, newest first.
+         * @description List all changes, newest first.
          */
         get: operations["list_audit"];
         put?: never;
@@ -899,7 +900,7 @@ export interface paths {
         };
         /**
          * List Secrets
-         * @description Names only.
+         * @description List the names of secrets.
          */
         get: operations["list_secrets"];
         put?: never;
@@ -920,13 +921,13 @@ export interface paths {
         get?: never;
         /**
          * Put Secret
-         * @description Keep a value under a name, in place of the one before.
+         * @description Set a secret, replacing an earlier value.
          */
         put: operations["put_secret"];
         post?: never;
         /**
          * Remove Secret
-         * @description Forget a value. Tasks that have it keep it.
+         * @description Delete a secret. Running tasks keep its value.
          */
         delete: operations["remove_secret"];
         options?: never;
@@ -943,13 +944,13 @@ export interface paths {
         };
         /**
          * List Rules
-         * @description One's own rules. Addresses are shown without their secrets.
+         * @description List the caller's rules. Addresses are shown without their secrets.
          */
         get: operations["list_rules"];
         put?: never;
         /**
          * Add Rule
-         * @description Tell me about such events there.
+         * @description Add a rule: send notices of these kinds to this address.
          */
         post: operations["add_rule"];
         delete?: never;
@@ -970,7 +971,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Rule
-         * @description No more of these, and not those on their way either.
+         * @description Remove a rule and its undelivered notices.
          */
         delete: operations["remove_rule"];
         options?: never;
@@ -987,7 +988,7 @@ export interface paths {
         };
         /**
          * List Outbox
-         * @description One's own notices, newest first: waiting, sent, or dead (given up on).
+         * @description List the caller's notices, newest first: waiting, sent, or dead (given up).
          */
         get: operations["list_outbox"];
         put?: never;
@@ -1009,7 +1010,7 @@ export interface paths {
         put?: never;
         /**
          * Test Notice
-         * @description Send one notice now, to an address or as a rule would.
+         * @description Send one notice now, to an address or by a rule.
          */
         post: operations["test_notice"];
         delete?: never;
@@ -1029,7 +1030,7 @@ export interface paths {
         put?: never;
         /**
          * Retry Notice
-         * @description Try a dead one from the beginning.
+         * @description Retry a dead notice from the beginning.
          */
         post: operations["retry_notice"];
         delete?: never;
@@ -1047,7 +1048,7 @@ export interface paths {
         };
         /**
          * Get Job Schema
-         * @description What a job file may hold.
+         * @description Show the JSON Schema of a job file.
          */
         get: operations["get_job_schema"];
         put?: never;
@@ -1067,9 +1068,9 @@ export interface paths {
         };
         /**
          * Get Timeline
-         * @description What ran on the cards, what runs and until when it is expected to, what is reserved and planned, and announced
-         *     maintenance. From a day back to half a day ahead unless told otherwise; 31 days and 20,000 bars at most. Jobs of
-         *     other tenants have no names here; those that wait are left out while the plan has no cards for them.
+         * @description Show past and running jobs on the cards with predicted ends, reservations, planned starts and maintenance
+         *     windows. By default from a day before now to half a day after; at most 31 days and 20,000 bars. Jobs of other
+         *     tenants are not named; pending ones are left out while the plan has no cards for them.
          */
         get: operations["get_timeline"];
         put?: never;
@@ -1089,10 +1090,11 @@ export interface paths {
         };
         /**
          * Get Efficiency
-         * @description GPU-hours of all tenants by what became of them, in all and by node. Attempts tell what was given, samples how
-         *     busy it was, thirty looks in each slot who waited; a job counts as waiting from its submission, or the end of an
-         *     attempt, to its next start, unless it is held now. Slots are ten minutes long, and longer for many cards or a long
-         *     time; of each the samples of the first ten minutes are read. A slot without a sample of a card is unknown.
+         * @description Show GPU-hours of all tenants by use, in total and by node. Attempts give the allocation, samples the
+         *     utilisation, and thirty instants in each slot the pending jobs. A job counts as pending from its submission, or the
+         *     end of an attempt, to its next start, unless it is held now. Slots are ten minutes long, and longer for many cards
+         *     or a long time; of each, the samples of the first ten minutes are read. A slot without a sample of a card is
+         *     unknown.
          */
         get: operations["get_efficiency"];
         put?: never;
@@ -1112,7 +1114,7 @@ export interface paths {
         };
         /**
          * Get Free
-         * @description Cards by what they are good for now, and how many gangs of so many GPUs fit.
+         * @description Count cards by state, and the gangs of this size that fit.
          */
         get: operations["get_free"];
         put?: never;
@@ -1132,9 +1134,8 @@ export interface paths {
         };
         /**
          * Get Interference
-         * @description What the service knows of workloads that share a card: alone, every two of them beside each other and where the
-         *     figure comes from, and how far off the model was. Workloads that were only learned of have names that tenants
-         *     gave them: they are for administrators.
+         * @description Show known interference: workloads alone, all pairs with the source of each value, and the model's error.
+         *     Workloads that were only learned have names chosen by tenants, so they are for administrators.
          */
         get: operations["get_interference"];
         put?: never;
@@ -1154,8 +1155,8 @@ export interface paths {
         };
         /**
          * Job Neighbours
-         * @description Who is on the cards of a job now, and the slowdown that is expected and seen. Jobs of other tenants have no
-         *     names here.
+         * @description List the neighbours of a job on its cards, with the predicted and observed slowdown. Jobs of other tenants are
+         *     not named.
          */
         get: operations["job_neighbours"];
         put?: never;
@@ -1175,9 +1176,9 @@ export interface paths {
         };
         /**
          * Get Goals
-         * @description Weights, goals and how far they are met, by tenant and by job; one's own tenant unless one administers.
-         *     Deadlines are judged by the store. Attainment of latency, throughput and availability is what whoever divides a
-         *     card says: on record once a minute, and more often while somebody asks.
+         * @description Show weights, SLOs and their attainment, by tenant and job; for administrators of all tenants, otherwise of the
+         *     caller's. Deadlines are judged by the store. Attainment of latency, throughput and availability is reported by the
+         *     card daemons: stored once a minute, and more often kept while it is requested.
          */
         get: operations["get_goals"];
         put?: never;
@@ -1197,8 +1198,8 @@ export interface paths {
         };
         /**
          * Get Prediction Series
-         * @description Errors of predicted run times by tenant and source together, their course over time, and single predictions
-         *     beside their truths; of the last 30 days unless told.
+         * @description Show errors of predicted run times by tenant and source, their course over time, and single predictions with
+         *     actual run times; by default of the last 30 days.
          */
         get: operations["get_prediction_series"];
         put?: never;
@@ -1238,7 +1239,7 @@ export interface paths {
         };
         /**
          * Readyz
-         * @description Whether jobs are taken and decided on.
+         * @description Whether jobs are accepted and scheduled.
          */
         get: operations["readyz"];
         put?: never;
@@ -1258,7 +1259,7 @@ export interface paths {
         };
         /**
          * Metrics
-         * @description Open to this machine; from elsewhere to administrators only: the numbers name tenants.
+         * @description Open to this machine. From elsewhere for administrators only, because the metrics name tenants.
          */
         get: operations["metrics"];
         put?: never;
@@ -1293,7 +1294,7 @@ export interface components {
             value: number | string;
             /**
              * Now
-             * @description What the file says; null: nothing
+             * @description Value in the file; null: none
              */
             now: number | string | null;
             /**
@@ -1336,7 +1337,7 @@ export interface components {
             items: components["schemas"]["AuditLine"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -1364,7 +1365,7 @@ export interface components {
             start_s: number;
             /**
              * End S
-             * @description null: it is on its cards
+             * @description null: still running
              */
             end_s: number | null;
             /**
@@ -1374,15 +1375,15 @@ export interface components {
             state: string;
             /**
              * Share Ratio
-             * @description What it was given of each card; 1: the whole of it
+             * @description Fraction of each card; 1: the whole card
              */
             share_ratio: number;
-            /** @description When one that runs is expected to end */
+            /** @description Predicted end of a running attempt */
             expected: components["schemas"]["End"] | null;
         };
         /**
          * CalibrationPoint
-         * @description Of runs of one source, the part that ended by the value predicted at a level.
+         * @description Of runs of one source, the fraction that ended by the value predicted at a level.
          */
         CalibrationPoint: {
             /** Source */
@@ -1411,7 +1412,7 @@ export interface components {
             /** Simulated */
             simulated: boolean;
             divide: components["schemas"]["DivideView"];
-            /** @description null: the card is not divided now */
+            /** @description null: not divided now */
             now: components["schemas"]["CardNow"] | null;
         };
         /** CardDivision */
@@ -1438,13 +1439,13 @@ export interface components {
             items: components["schemas"]["CardDivision"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
         /**
          * CardInterference
-         * @description One model of card. Settings are not mixed: the one that counts is shown.
+         * @description One card model. Measurement settings are not mixed: the one in use is shown.
          */
         CardInterference: {
             /** Gpu */
@@ -1453,26 +1454,26 @@ export interface components {
             driver: string | null;
             /**
              * Memory Bytes
-             * @description Measured with so much of the card's memory; null: with all of it
+             * @description Measured with this much card memory; null: all of it
              */
             memory_bytes: number | null;
             /**
              * Measured S
-             * @description null: nothing was measured, all is learned
+             * @description null: not measured, only learned
              */
             measured_s: number | null;
             /** Workloads */
             workloads: components["schemas"]["WorkloadView"][];
             /**
              * Pairs
-             * @description Every two of the workloads, both ways
+             * @description All pairs of workloads, in both directions
              */
             pairs: components["schemas"]["PairView"][];
             errors: components["schemas"]["ErrorsView"];
         };
         /**
          * CardNow
-         * @description How a card is divided at this moment.
+         * @description Current division of a card.
          */
         CardNow: {
             /** Policy */
@@ -1488,27 +1489,27 @@ export interface components {
             squads: number;
             /**
              * Groups
-             * @description SM groups of the card; null: not known
+             * @description SM groups of the card; null: unknown
              */
             groups: number | null;
             /**
              * Why
-             * @description The policy's own words; for administrators
+             * @description Reason given by the policy; for administrators
              */
             why: string;
             /**
              * Failure
-             * @description The policy's last error, while it does not answer; for administrators
+             * @description Last error of a failing policy; for administrators
              */
             failure: string;
             /**
              * Pool
-             * @description How processes of several jobs run at once on the card, in words; empty: not known
+             * @description How processes of several jobs run at once on the card; empty: unknown
              */
             pool: string;
             /**
              * Context Bytes
-             * @description Charged to a job's part for the CUDA context of each of its processes
+             * @description Charged to a job's quota for the CUDA context of each of its processes
              */
             context_bytes: number;
             /** Tenants */
@@ -1517,12 +1518,12 @@ export interface components {
             stranger_count: number;
             /**
              * Strangers
-             * @description For administrators
+             * @description Unmanaged processes; for administrators
              */
             strangers: components["schemas"]["StrangerNow"][];
             /**
              * Rule
-             * @description What becomes of strangers: report, refuse or share
+             * @description Rule for unmanaged processes: report, refuse or share
              */
             rule: string;
         };
@@ -1583,7 +1584,7 @@ export interface components {
         };
         /**
          * ChangeRequest
-         * @description What to change; what is left out stays.
+         * @description Fields to change; others stay.
          */
         ChangeRequest: {
             /** Name */
@@ -1596,7 +1597,7 @@ export interface components {
             lane?: string | null;
             /**
              * Slo
-             * @description An empty one removes the goal
+             * @description An empty one removes the SLO
              */
             slo?: {
                 [key: string]: string | number;
@@ -1607,7 +1608,7 @@ export interface components {
             limit?: number | string | null;
             /**
              * Memory
-             * @description Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most, and a tenth more
+             * @description Card memory for each task with a share: 6GiB, 30%; peak: observed peak plus 10 %
              */
             memory?: number | string | null;
         };
@@ -1635,7 +1636,7 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
-            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            /** @description Share of each task; null: whole cards or none, or tasks request different shares */
             share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
@@ -1660,30 +1661,30 @@ export interface components {
             after: components["schemas"]["DependencyView"][];
             /**
              * Memory
-             * @description Of its card, for each task, from now on: bytes, or a percentage; null: nothing that was named
+             * @description New card memory of each task: bytes, or a percentage; null: not set
              */
             memory: number | string | null;
         };
         /**
          * Checkpoint
-         * @description How the job survives being stopped, and what that costs.
+         * @description Checkpoints of the job, and whether it may be preempted.
          */
         CheckpointSpec: {
             /**
              * Every
-             * @description How often the job saves its state to GPUSQUAD_CHECKPOINT_DIR. Left out: never, a stop loses all.
+             * @description Interval at which the job saves its state to GPUSQUAD_CHECKPOINT_DIR. Default: never, so a stop loses all work.
              * @example 10m
              */
             every?: number | string | null;
             /**
              * Restart
-             * @description How long it takes to be back where it was after a restart.
+             * @description Time that a restart takes to load the saved state.
              * @example 30s
              */
             restart?: number | string | null;
             /**
              * Preemptible
-             * @description Whether it may be stopped for another job and started again later.
+             * @description Whether the job may be preempted: stopped for another job and started again later.
              * @default true
              * @example true
              * @example false
@@ -1691,7 +1692,7 @@ export interface components {
             preemptible: boolean;
             /**
              * Grace
-             * @description Time between the signal TERM and the end by force.
+             * @description Time between SIGTERM and SIGKILL when the job is stopped. Default: 30s.
              * @example 30s
              * @example 2m
              */
@@ -1718,7 +1719,7 @@ export interface components {
         };
         /**
          * CrossLine
-         * @description Of one tenant and one source. Only runs that ended by themselves are judged; null: there was none.
+         * @description Of one tenant and one source. Only runs that ended by themselves count; null: there were none.
          */
         CrossLine: {
             /** Tenant */
@@ -1729,12 +1730,12 @@ export interface components {
             count: number;
             /**
              * Cut
-             * @description Runs that something else ended
+             * @description Runs that were ended early
              */
             cut: number;
             /**
              * Median Ratio
-             * @description Half of the predictions were this near, in parts of the truth
+             * @description Median error relative to the actual run time
              */
             median_ratio: number | null;
             /** Mean Error S */
@@ -1749,7 +1750,7 @@ export interface components {
             pinball_s: number | null;
             /**
              * Bias
-             * @description Median of ln(truth / middle): above 0, runs take longer than said
+             * @description Median of ln(actual / median): above 0, runs take longer than predicted
              */
             bias: number | null;
         };
@@ -1757,18 +1758,18 @@ export interface components {
         CurvePoint: {
             /**
              * Sm Ratio
-             * @description Part of the SMs
+             * @description Fraction of the SMs
              */
             sm_ratio: number;
             /**
              * Speed Ratio
-             * @description Speed with them over that with all
+             * @description Speed with these SMs over speed with all
              */
             speed_ratio: number;
         };
         /**
          * DeadlinePoint
-         * @description Deadlines of a tenant that were met or missed within a span.
+         * @description Deadlines of a tenant met or missed within a span.
          */
         DeadlinePoint: {
             /** At S */
@@ -1789,18 +1790,18 @@ export interface components {
         };
         /**
          * Dependency
-         * @description Another job that must end first.
+         * @description A job that must end before this one starts.
          */
         DependencySpec: {
             /**
              * Job
-             * @description Its id or its name.
+             * @description ID or name of the job.
              * @example prepare
              */
             job: string;
             /**
              * On
-             * @description Which end lets this job start: success, failure or any.
+             * @description Outcome that allows this job to start: success, failure or any.
              * @default success
              * @example success
              * @example any
@@ -1819,7 +1820,7 @@ export interface components {
         DivideRequest: {
             /**
              * Policy
-             * @description As in slo or hybrid:alpha=0.5; null: what the mode says, again
+             * @description For example slo or hybrid:alpha=0.5; null: the mode's policy
              */
             policy: string | null;
             /**
@@ -1849,30 +1850,30 @@ export interface components {
             items: components["schemas"]["DivideRevision"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
         /**
          * DivideView
-         * @description What a card is to be divided by, and what became of that.
+         * @description Divide policy of a card and whether it is in effect.
          */
         DivideView: {
             /** Policy */
             policy: string;
             /**
              * Own
-             * @description Set for this card; otherwise it is the mode's
+             * @description Set for this card; otherwise the mode's policy
              */
             own: boolean;
             /**
              * Of Mode
-             * @description What the mode says
+             * @description The mode's policy
              */
             of_mode: string;
             /**
              * Revision
-             * @description The last change for this card; null: there was none
+             * @description Last change for this card; null: none
              */
             revision: number | null;
             /** Since S */
@@ -1883,7 +1884,7 @@ export interface components {
             note: string;
             /**
              * Effect
-             * @description live: divided by it now. told: for a moment still by another. unused: nobody shares the card now. kept: cards are not divided here
+             * @description live: in effect. told: still changing, or the daemon does not answer. unused: the card is not shared now. kept: cards are not divided here
              * @enum {string}
              */
             effect: "live" | "told" | "unused" | "kept";
@@ -1892,7 +1893,7 @@ export interface components {
         };
         /**
          * Done
-         * @description It is done, and there is nothing to tell.
+         * @description Done, without further data.
          */
         Done: {
             /** Ok */
@@ -1906,7 +1907,7 @@ export interface components {
             until_s: number;
             /**
              * Slot S
-             * @description What samples are averaged over
+             * @description Span over which samples are averaged
              */
             slot_s: number;
             total: components["schemas"]["GpuHours"];
@@ -1914,13 +1915,13 @@ export interface components {
             nodes: components["schemas"]["NodeHours"][];
             /**
              * Truncated
-             * @description More attempts or jobs than are looked at: the figures are of a part of them
+             * @description There are more attempts or jobs than were read: the numbers cover a part
              */
             truncated: boolean;
         };
         /**
          * End
-         * @description When a job that runs is expected to end, as things stand.
+         * @description Predicted end of a running job.
          */
         End: {
             /** Mid S */
@@ -1932,7 +1933,7 @@ export interface components {
         };
         /**
          * ErrorLine
-         * @description Of one tenant, or of one source. Only runs that ended by themselves are judged; null: there was none.
+         * @description Of one tenant or one source. Only runs that ended by themselves count; null: there were none.
          */
         ErrorLine: {
             /** Key */
@@ -1941,22 +1942,22 @@ export interface components {
             count: number;
             /**
              * Cut
-             * @description Runs that something else ended: how long they would have taken nobody knows
+             * @description Runs that were ended early, whose full run time is unknown
              */
             cut: number;
             /**
              * Median Ratio
-             * @description Half of the predictions were this near, in parts of the truth
+             * @description Median error relative to the actual run time
              */
             median_ratio: number | null;
             /**
              * Mean Error S
-             * @description Mean distance of the middle from the truth
+             * @description Mean distance of the median from the actual run time
              */
             mean_error_s: number | null;
             /**
              * Within P50
-             * @description Part that ended by then; with a good prediction a half
+             * @description Fraction that ended by then; one half if well calibrated
              */
             within_p50: number | null;
             /** Within P90 */
@@ -1970,24 +1971,24 @@ export interface components {
             pinball_s: number | null;
             /**
              * Bias
-             * @description Median of ln(truth / middle): above 0, runs take longer than said
+             * @description Median of ln(actual / median): above 0, runs take longer than predicted
              */
             bias: number | null;
         };
         /** ErrorsView */
         ErrorsView: {
-            /** @description Of the form that was fitted, on pairs with parts of the SMs */
+            /** @description Of the fitted model, on pairs with SM partitions */
             splits: components["schemas"]["ModelErrors"] | null;
-            /** @description Of what pairs foretell of three, in the way that is taken */
+            /** @description Of predicting three workloads from pairs, by the method in use */
             triples: components["schemas"]["ModelErrors"] | null;
-            /** @description Of measured or predicted pairs, against what ran here */
+            /** @description Of measured or predicted pairs, against runs here */
             running: components["schemas"]["ModelErrors"] | null;
             /** Words */
             words: string;
         };
         /**
          * EvidenceView
-         * @description The runs that were gone by.
+         * @description Runs used as evidence.
          */
         EvidenceView: {
             /** Runs */
@@ -2004,7 +2005,7 @@ export interface components {
         };
         /**
          * FileRequest
-         * @description A job file and what to fill into it.
+         * @description A job file and the values of its parameters.
          */
         FileRequest: {
             file: components["schemas"]["JobFile"];
@@ -2032,7 +2033,7 @@ export interface components {
             predicted_s: number;
             /**
              * High S
-             * @description By then nine of ten should have ended
+             * @description Nine of ten should have ended by then
              */
             high_s: number;
             /** Truth S */
@@ -2040,12 +2041,12 @@ export interface components {
         };
         /**
          * FreeView
-         * @description Every card is counted once, but for ``usable``, which are among those free.
+         * @description Every card is counted once, except ``usable``, which is part of ``free``.
          */
         FreeView: {
             /**
              * Gpus
-             * @description Of the gang that is asked for
+             * @description Size of the requested gang
              */
             gpus: number;
             /** Total */
@@ -2054,22 +2055,22 @@ export interface components {
             free: number;
             /**
              * Usable
-             * @description Free cards that gangs of this size can have, each gang on one node
+             * @description Free cards that gangs of this size can use, each gang on one node
              */
             usable: number;
             /**
              * Gangs
-             * @description How many such gangs fit now, each on one node
+             * @description Number of such gangs that fit now, each on one node
              */
             gangs: number;
             /**
              * Gangs Across
-             * @description How many would fit if a gang could lie on any cards
+             * @description Number that would fit if a gang could use any cards
              */
             gangs_across: number;
             /**
              * Largest Block
-             * @description Most free cards on one node
+             * @description Largest number of free cards on one node
              */
             largest_block: number;
             /** Busy */
@@ -2078,17 +2079,17 @@ export interface components {
             shared: number;
             /**
              * Unhealthy
-             * @description A fault, until it is mended or an administrator has looked
+             * @description Faulty, until healthy again or cleared by an administrator
              */
             unhealthy: number;
             /**
              * Cordoned
-             * @description By an administrator
+             * @description Cordoned by an administrator
              */
             cordoned: number;
             /**
              * Drained
-             * @description Idle, on a node that takes nothing new
+             * @description Idle, on a drained node
              */
             drained: number;
             /** Taken Outside */
@@ -2102,21 +2103,21 @@ export interface components {
             until_s: number;
             /**
              * Span S
-             * @description Of the points of deadlines
+             * @description Length of the spans of deadlines
              */
             span_s: number;
             /** Tenants */
             tenants: components["schemas"]["TenantGoals"][];
             /**
              * Jobs
-             * @description 1,000 at most, those that are not over first
+             * @description At most 1,000, unfinished ones first
              */
             jobs: components["schemas"]["JobGoal"][];
             /** Deadlines */
             deadlines: components["schemas"]["DeadlinePoint"][];
             /**
              * Attainment
-             * @description Of services, as seen while somebody asked: not on record, 20,000 at most
+             * @description Of services, as observed while requested: not stored, at most 20,000
              */
             attainment: components["schemas"]["AttainmentPoint"][];
             /** Policies */
@@ -2126,47 +2127,47 @@ export interface components {
         };
         /**
          * GpuHours
-         * @description All that there were, each of them once.
+         * @description All GPU-hours, each counted once.
          */
         GpuHours: {
             /**
              * Busy
-             * @description Given to jobs, and a kernel ran: means of samples, no more than was given
+             * @description Allocated, and a kernel ran: mean of samples, at most what was allocated
              */
             busy: number;
             /**
              * Reserved Idle
-             * @description Given to jobs, and no kernel ran
+             * @description Allocated, and no kernel ran
              */
             reserved_idle: number;
             /**
              * Fragmented
-             * @description Free while work waited, and of no use to the smallest gang that did: left over on a node, or all of it where the gang does not fit as a whole
+             * @description Free while jobs were pending, but useless for the smallest pending gang: left over on a node, or all of it if the gang did not fit as a whole
              */
             fragmented: number;
             /**
              * Idle Waiting
-             * @description Free while work waited, and the smallest gang would have fitted
+             * @description Free while jobs were pending, and the smallest gang would have fitted
              */
             idle_waiting: number;
             /**
              * Idle
-             * @description Free, and nobody waited
+             * @description Free, with no pending jobs
              */
             idle: number;
             /**
              * Unhealthy
-             * @description Cordoned or drained, by the audit; and broken, since a run was lost there. Faults that are mended are not on record
+             * @description Cordoned or drained, by the audit log; or faulty, since a run was lost there. Repaired faults are not recorded
              */
             unhealthy: number;
             /**
              * Taken Outside
-             * @description Free, and kernels ran all the same: means of samples beyond what was given
+             * @description Free, but kernels ran: mean of samples beyond what was allocated
              */
             taken_outside: number;
             /**
              * Unknown
-             * @description Nobody looked at the card in that slot
+             * @description No samples of the card in that slot
              */
             unknown: number;
         };
@@ -2181,14 +2182,14 @@ export interface components {
         InterferenceView: {
             /**
              * Sharing
-             * @description How cards are shared here; null: nobody asks what neighbours cost
+             * @description How cards are shared here; null: interference is not used
              */
             sharing: string | null;
             /** Cards */
             cards: components["schemas"]["CardInterference"][];
             /**
              * Truncated
-             * @description There are more workloads than are shown: 64 a card at most
+             * @description There are more workloads than shown: at most 64 per card
              */
             truncated: boolean;
         };
@@ -2230,7 +2231,7 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
-            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            /** @description Share of each task; null: whole cards or none, or tasks request different shares */
             share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
@@ -2257,14 +2258,14 @@ export interface components {
         };
         /**
          * gpusquad job file
-         * @description A job for gpusquad: what to run, what it needs, and how it should be treated.
+         * @description A job for gpusquad: what to run, which resources it needs, and how it is scheduled.
          *
-         *     ${name} in a text or a number stands for a parameter; $${ stands for the characters ${.
+         *     ${name} in a text or a number is replaced by a parameter; $${ is replaced by the characters ${.
          */
         JobFile: {
             /**
              * Gpus
-             * @description Whole GPUs for each task; auto: chosen by past runs.
+             * @description Whole GPUs per task, or auto to choose the number from past runs.
              * @example 1
              * @example 8
              * @example auto
@@ -2272,26 +2273,26 @@ export interface components {
             gpus?: number | "auto" | string | null;
             /**
              * Count
-             * @description How many equal tasks. They start together or not at all.
+             * @description Number of identical tasks. They start together or not at all. Default: 1.
              * @example 1
              * @example 4
              */
             count?: number | string | null;
             /**
              * Min
-             * @description An elastic job may start with as few tasks as this.
+             * @description Minimum number of tasks of an elastic job.
              * @example 2
              */
             min?: number | string | null;
             /**
              * Max
-             * @description An elastic job may grow to as many tasks as this.
+             * @description Maximum number of tasks of an elastic job.
              * @example 8
              */
             max?: number | string | null;
             /**
              * Share
-             * @description A part of one GPU for each task, instead of gpus.
+             * @description Part of one GPU per task, instead of gpus.
              * @example {
              *       "memory": "10GiB",
              *       "sm": 0.25
@@ -2300,7 +2301,7 @@ export interface components {
             share?: components["schemas"]["ShareSpec"] | null;
             /**
              * CPU
-             * @description Processor cores for each task.
+             * @description CPU cores per task.
              * @example 4
              * @example 0.5
              * @example 500m
@@ -2308,13 +2309,13 @@ export interface components {
             cpu?: number | string | null;
             /**
              * Memory
-             * @description Main memory for each task.
+             * @description Main memory per task.
              * @example 16GiB
              */
             memory?: number | string | null;
             /**
              * GPU model
-             * @description A model of card, or several of which any will do.
+             * @description GPU model, or a list of allowed models.
              * @example H100
              * @example [
              *       "A100",
@@ -2324,27 +2325,27 @@ export interface components {
             gpu_model?: string | string[] | null;
             /**
              * GPU memory
-             * @description With gpus: the least memory a card must have; auto: chosen by past runs.
+             * @description With gpus: minimum memory of each GPU, or auto to choose it from past runs.
              * @example 40GiB
              * @example auto
              */
             gpu_memory?: number | string | "auto" | null;
             /**
              * Card
-             * @description One card by its id, with gpus: 1 or a share.
+             * @description ID of the card to use, with gpus: 1 or a share.
              * @example node-1/gpu-0
              */
             card?: string | null;
             /**
              * Name
-             * @description What you call it; need not be unique.
+             * @description Name of the job. It need not be unique.
              * @default
              * @example train-resnet
              */
             name: string;
             /**
              * Command
-             * @description What each task runs: a list runs as it is, a text is run by /bin/sh -c.
+             * @description Command of each task: a list is executed directly, a text by /bin/sh -c.
              * @example [
              *       "python3",
              *       "train.py",
@@ -2356,7 +2357,7 @@ export interface components {
             command?: string | string[] | null;
             /**
              * Roles
-             * @description For a job whose tasks differ: what each kind of task asks for and runs. All start together.
+             * @description For a job whose tasks differ: resources and command of each kind of task. All start together.
              * @example [
              *       {
              *         "gpus": 4,
@@ -2372,28 +2373,28 @@ export interface components {
             roles?: components["schemas"]["RoleSpec"][] | null;
             /**
              * Image
-             * @description The container image it runs in, on a cluster. On one machine tasks are its own processes.
+             * @description Container image of the tasks, on Kubernetes. On one machine tasks are ordinary processes.
              * @default
              * @example pytorch/pytorch:latest
              */
             image: string;
             /**
              * Tenant
-             * @description Whose quota it counts against. Left out: yours.
+             * @description Tenant whose quota the job uses. Default: yours.
              * @default
              * @example vision
              */
             tenant: string;
             /**
              * Queue
-             * @description The queue of the tenant it waits in.
+             * @description Queue of the tenant.
              * @default
              * @example nightly
              */
             queue: string;
             /**
              * Priority
-             * @description Its class among others.
+             * @description Priority class.
              * @default normal
              * @example normal
              * @example high
@@ -2401,33 +2402,33 @@ export interface components {
             priority: ("low" | "normal" | "high" | "urgent") | string;
             /**
              * Lane
-             * @description How it is treated; left out: chosen by rule.
+             * @description Lane of the job. Default: chosen by the lane rules.
              * @default
              * @example batch
              */
             lane: string;
             /**
              * App
-             * @description The application: alike jobs carry the same label.
+             * @description Application name. Jobs with the same name share measurements and predictions.
              * @default
              * @example resnet50
              */
             app: string;
             /**
              * Estimate
-             * @description How long you think it runs. Helps planning, never stops the job.
+             * @description Expected run time. Used for planning; it never stops the job.
              * @example 2h
              */
             estimate?: number | string | null;
             /**
              * Limit
-             * @description After this long it is stopped.
+             * @description Time limit. The job is stopped after it.
              * @example 4h
              */
             limit?: number | string | null;
             /**
              * SLO
-             * @description A goal for it.
+             * @description SLO of the job.
              * @example {
              *       "p99": "20ms",
              *       "throughput": 100
@@ -2436,7 +2437,7 @@ export interface components {
             slo?: components["schemas"]["SloSpec"] | null;
             /**
              * Profile
-             * @description What it is expected to use of a card.
+             * @description Expected use of a GPU.
              * @example {
              *       "memory": "6GiB",
              *       "utilisation": 0.4
@@ -2445,7 +2446,7 @@ export interface components {
             profile?: components["schemas"]["ProfileSpec"] | null;
             /**
              * Expect
-             * @description What was worked out before it ran: a source of forecasts, never a limit.
+             * @description Offline estimate of run time and memory. A source of predictions, never a limit.
              * @example {
              *       "memory": "12GiB",
              *       "run": "2h",
@@ -2455,7 +2456,7 @@ export interface components {
             expect?: components["schemas"]["OfflineEstimateSpec"] | null;
             /**
              * Checkpoint
-             * @description How it survives being stopped.
+             * @description How the job saves its state, and whether it may be preempted.
              * @example {
              *       "every": "10m",
              *       "grace": "30s"
@@ -2464,7 +2465,7 @@ export interface components {
             checkpoint?: components["schemas"]["CheckpointSpec"] | null;
             /**
              * Env
-             * @description Variables for every task.
+             * @description Environment variables of every task.
              * @example {
              *       "SEED": "1"
              *     }
@@ -2474,7 +2475,7 @@ export interface components {
             };
             /**
              * Secrets
-             * @description Secrets by name; each becomes a variable of every task.
+             * @description Secrets by name. Each becomes an environment variable of every task.
              * @default []
              * @example [
              *       "WANDB_API_KEY",
@@ -2487,14 +2488,14 @@ export interface components {
             secrets: (string | components["schemas"]["SecretSpec"])[];
             /**
              * Workdir
-             * @description The folder the tasks start in.
+             * @description Working directory of the tasks.
              * @default
              * @example /data/project
              */
             workdir: string;
             /**
              * After
-             * @description Jobs that must end before this one may start.
+             * @description Jobs that must end before this one starts.
              * @default []
              * @example [
              *       "prepare"
@@ -2509,7 +2510,7 @@ export interface components {
             after: (string | components["schemas"]["DependencySpec"])[];
             /**
              * Retries
-             * @description How many times it is tried again when it does not succeed.
+             * @description Maximum number of retries if the job does not succeed.
              * @example 3
              * @example {
              *       "backoff": "1m",
@@ -2522,7 +2523,7 @@ export interface components {
             retries?: number | string | components["schemas"]["RetrySpec"] | null;
             /**
              * Notify
-             * @description What you want to be told.
+             * @description Events on which to send you a notice.
              * @default []
              * @example [
              *       "succeeded",
@@ -2532,7 +2533,7 @@ export interface components {
             notify: ("queued" | "started" | "finished" | "succeeded" | "failed" | "timed_out" | "cancelled" | "preempted" | "lost" | "hung" | "delayed" | "eta_moved")[];
             /**
              * Version
-             * @description The version of this format.
+             * @description Version of this format.
              * @default 1
              * @example 1
              * @constant
@@ -2540,7 +2541,7 @@ export interface components {
             version: 1;
             /**
              * Params
-             * @description Parameters with their defaults. One without a value must be given when the job is submitted.
+             * @description Parameters with their defaults. One without a value must be set when the job is submitted.
              * @example {
              *       "lr": 0.1
              *     }
@@ -2550,7 +2551,7 @@ export interface components {
             };
             /**
              * Sweep
-             * @description Many jobs from one file: every combination of the lists; lists under zip go side by side; a list of points is taken as it is. ${sweep.index} is the number of the point.
+             * @description Many jobs from one file: every combination of the lists. Lists under zip are combined element by element; a list of points is used as given. ${sweep.index} is the index of the point, from 0.
              * @example {
              *       "lr": [
              *         0.1,
@@ -2581,7 +2582,7 @@ export interface components {
              *     ]
              */
             sweep?: ({
-                /** @description Lists that go side by side. */
+                /** @description Lists that are combined element by element. */
                 zip?: {
                     [key: string]: (string | number | boolean)[];
                 } | (string | number | boolean)[];
@@ -2604,17 +2605,17 @@ export interface components {
             goal: components["schemas"]["SloTargets"];
             /**
              * Deadline Met
-             * @description null: none, or it is still to come
+             * @description null: none, or in the future
              */
             deadline_met: boolean | null;
             /**
              * Attainment Ratio
-             * @description How far a service's goals are met now, by whoever divides its card; null: nobody does
+             * @description Current attainment of a service's SLO, by the card daemon; null: not divided
              */
             attainment_ratio: number | null;
             /**
              * Weight
-             * @description What it counts for beside its neighbours, where its card is divided
+             * @description Weight among its neighbours, if its card is divided
              */
             weight: number | null;
         };
@@ -2624,7 +2625,7 @@ export interface components {
             items: components["schemas"]["JobView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -2632,12 +2633,12 @@ export interface components {
         JobShare: {
             /**
              * Sm
-             * @description The part of the SMs that is held for it; null: none
+             * @description Guaranteed fraction of the SMs; null: none
              */
             sm: number | null;
             /**
              * Memory
-             * @description Bytes, or a percentage of the card's; null: none was named
+             * @description Bytes, or a percentage of the card's memory; null: not set
              */
             memory: number | string | null;
             /**
@@ -2680,7 +2681,7 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
-            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            /** @description Share of each task; null: whole cards or none, or tasks request different shares */
             share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
@@ -2718,7 +2719,7 @@ export interface components {
             text: string;
             /**
              * End
-             * @description Nothing more will come
+             * @description Nothing more will follow
              */
             end: boolean;
         };
@@ -2741,7 +2742,7 @@ export interface components {
         };
         /**
          * ModelErrors
-         * @description |predicted - real| in parts of the real figure.
+         * @description |predicted - actual| relative to the actual value.
          */
         ModelErrors: {
             /** Count */
@@ -2754,13 +2755,13 @@ export interface components {
             mean: number;
             /**
              * Bias
-             * @description The mean with its sign: above 0, what was predicted is too fast
+             * @description Signed mean: above 0, the prediction is too fast
              */
             bias: number;
         };
         /**
          * MovedStart
-         * @description A start now, and under the other policies.
+         * @description Start now, and with the other policies.
          */
         MovedStart: {
             /** Job */
@@ -2772,7 +2773,7 @@ export interface components {
         };
         /**
          * NeighbourView
-         * @description Another job on the same card; of other tenants only that there is one, and what it costs.
+         * @description Another job on the same card; of other tenants only that there is one, and its effect.
          */
         NeighbourView: {
             /** Job */
@@ -2785,14 +2786,14 @@ export interface components {
             app: string | null;
             /**
              * Sm Ratio
-             * @description Its part of the SMs; null: no limit
+             * @description Its fraction of the SMs; null: no limit
              */
             sm_ratio: number | null;
             /** Memory Bytes */
             memory_bytes: number | null;
             /**
              * Speed Ratio
-             * @description What this job has left beside it alone; null: not known
+             * @description Rate of this job beside it alone; null: unknown
              */
             speed_ratio: number | null;
             /** Basis */
@@ -2804,7 +2805,7 @@ export interface components {
             job: string;
             /**
              * Cards
-             * @description Empty: it is on no cards now
+             * @description Empty: on no cards now
              */
             cards: components["schemas"]["SharedCard"][];
             /**
@@ -2816,7 +2817,7 @@ export interface components {
             expected_slowdown: number | null;
             /**
              * Observed Ratio
-             * @description Its steps a second since the company is the same, over those of such runs alone; null: not known
+             * @description Its step rate since its neighbours last changed, over that of such runs alone; null: unknown
              */
             observed_ratio: number | null;
             /** Observed Slowdown */
@@ -2852,7 +2853,7 @@ export interface components {
             on_hang: "warn" | "stop";
             /**
              * Run As
-             * @description UID:GID the tasks run under, where the service is root
+             * @description UID:GID of its tasks, if the service runs as root
              */
             run_as?: string | null;
             /** Name */
@@ -2878,7 +2879,7 @@ export interface components {
             last_used_s: number | null;
             /**
              * Token
-             * @description Shown this once
+             * @description Shown only once
              */
             token: string;
         };
@@ -2915,7 +2916,7 @@ export interface components {
             items: components["schemas"]["NodeView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -2948,7 +2949,7 @@ export interface components {
             items: components["schemas"]["NoticeView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -2977,30 +2978,30 @@ export interface components {
         };
         /**
          * OfflineEstimate
-         * @description What was worked out before it ran, by gpusquad estimate for example: how long it runs and what it holds.
+         * @description Offline estimate of run time and memory, for example from gpusquad.estimate.
          */
         OfflineEstimateSpec: {
             /**
              * Run
-             * @description How long it runs, in the middle of what is expected.
+             * @description Median run time.
              * @example 2h
              */
             run?: number | string | null;
             /**
              * Run high
-             * @description The time within which nine runs of ten are expected to end.
+             * @description 90th percentile of the run time.
              * @example 3h
              */
             run_high?: number | string | null;
             /**
              * Memory
-             * @description The most memory of one card it will hold.
+             * @description Peak memory on one GPU.
              * @example 12GiB
              */
             memory?: number | string | null;
             /**
              * By gpus
-             * @description How long it runs with other numbers of GPUs in all.
+             * @description Run time by total number of GPUs.
              * @example {
              *       "1": "8h",
              *       "2": "4.5h",
@@ -3013,7 +3014,7 @@ export interface components {
         };
         /**
          * PairView
-         * @description What a workload has left beside another, neither being restricted. Not the same the other way round.
+         * @description Rate of a workload beside another, both unrestricted. Not symmetric.
          */
         PairView: {
             /** Own */
@@ -3022,39 +3023,39 @@ export interface components {
             other: string;
             /**
              * Speed Ratio
-             * @description Of its speed alone; 0: they do not fit together
+             * @description Speed beside it over speed alone; 0: they do not fit together
              */
             speed_ratio: number;
             /**
              * Slowdown
-             * @description Times as long as alone; null: they do not fit together
+             * @description Time over time alone; null: they do not fit together
              */
             slowdown: number | null;
             /**
              * Spread
-             * @description How far the truth usually is from the ratio: one standard deviation
+             * @description Usual error of the ratio: one standard deviation
              */
             spread: number;
             /**
              * Source
-             * @description learned: measured or predicted first, and corrected by what runs here
+             * @description learned: measured or predicted, then corrected by runs here
              * @enum {string}
              */
             source: "measured" | "learned" | "predicted";
             /**
              * Basis
-             * @description What it stands on: measured, rows and columns, features, default
+             * @description Basis of the value: measured, rows and columns, features, default
              */
             basis: string;
             /**
              * Watched S
-             * @description How long such runs were watched
+             * @description Observed time of such runs
              */
             watched_s: number;
         };
         /**
          * PeakView
-         * @description The most that one card will hold.
+         * @description Predicted peak memory on one card.
          */
         PeakView: {
             /** Mid Bytes */
@@ -3071,7 +3072,7 @@ export interface components {
         };
         /**
          * PlannedBar
-         * @description A job that waits, as the plan replayed forward would start it. A forecast, not a promise.
+         * @description A pending job as replaying the plan starts it. A forecast, not a reservation.
          */
         PlannedBar: {
             /**
@@ -3091,7 +3092,7 @@ export interface components {
             start_s: number;
             /**
              * Start High S
-             * @description If every gang needs the high end of its run time
+             * @description If every gang runs for the high quantile of its predicted time
              */
             start_high_s: number | null;
             /** End S */
@@ -3103,7 +3104,7 @@ export interface components {
         };
         /**
          * PolicyPoint
-         * @description What decided from then on.
+         * @description Policies in use from then on.
          */
         PolicyPoint: {
             /** At S */
@@ -3119,7 +3120,7 @@ export interface components {
         };
         /**
          * PolicyRequest
-         * @description What to change; what is left out stays as the mode has it.
+         * @description Settings to change; others stay as in the mode.
          */
         PolicyRequest: {
             /** Mode */
@@ -3151,7 +3152,7 @@ export interface components {
             place: string;
             /**
              * Divide
-             * @description How shared cards are divided that have no setting of their own
+             * @description Divide policy of shared cards without a setting of their own
              */
             divide: string;
             /** Preemption */
@@ -3186,12 +3187,12 @@ export interface components {
             span_s: number;
             /**
              * Count
-             * @description Runs looked at: the newest 50,000 at most
+             * @description Runs used: the newest 50,000 at most
              */
             count: number;
             /**
              * Truncated
-             * @description There are more: the time before the first point is not looked at
+             * @description There are more: the time before the first point is not covered
              */
             truncated: boolean;
             /** Lines */
@@ -3200,7 +3201,7 @@ export interface components {
             series: components["schemas"]["SeriesPoint"][];
             /**
              * Points
-             * @description Evenly over the time; 2,000 at most
+             * @description Evenly spread over time; 2,000 at most
              */
             points: components["schemas"]["ForecastPoint"][];
         };
@@ -3210,7 +3211,7 @@ export interface components {
             since_s: number;
             /**
              * Count
-             * @description Runs looked at: the newest 50,000 at most
+             * @description Runs used: the newest 50,000 at most
              */
             count: number;
             /** Tenants */
@@ -3242,31 +3243,31 @@ export interface components {
         };
         /**
          * Profile
-         * @description What the job is expected to use of a card: a hint for placing it, not a limit.
+         * @description Expected use of a GPU. A hint for placement, not a limit.
          */
         ProfileSpec: {
             /**
              * Utilisation
-             * @description Part of the time the card is busy.
+             * @description Fraction of the time in which the GPU is busy.
              * @example 0.4
              * @example 40%
              */
             utilisation?: number | string | null;
             /**
              * Memory
-             * @description Memory of the card it really uses.
+             * @description GPU memory that the job uses.
              * @example 6GiB
              */
             memory?: number | string | null;
             /**
              * Bandwidth
-             * @description Part of the memory bandwidth it uses.
+             * @description Fraction of the memory bandwidth that the job uses.
              * @example 0.3
              */
             bandwidth?: number | string | null;
             /**
              * Source
-             * @description Where these numbers come from.
+             * @description Origin of these numbers.
              * @default declared
              * @example measured
              * @enum {string}
@@ -3299,7 +3300,7 @@ export interface components {
             };
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -3327,7 +3328,7 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
-            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            /** @description Share of each task; null: whole cards or none, or tasks request different shares */
             share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
@@ -3356,7 +3357,7 @@ export interface components {
             eta_s: number | null;
             /**
              * Eta High S
-             * @description By then in nine of ten cases; null where only eta_s is known
+             * @description Start in nine of ten cases; null if only eta_s is known
              */
             eta_high_s: number | null;
             /** Promised S */
@@ -3385,7 +3386,7 @@ export interface components {
             /** Times */
             times: components["schemas"]["TimesView"][];
             memory: components["schemas"]["PeakView"] | null;
-            /** @description Null: no run of that kind is known */
+            /** @description null: no such run is known */
             evidence: components["schemas"]["EvidenceView"] | null;
             /** Notes */
             notes: string[];
@@ -3398,13 +3399,13 @@ export interface components {
             missing: string[];
             /**
              * Jobs
-             * @description Jobs the file makes; the answer is about the first
+             * @description Number of jobs in the file; the answer is about the first
              */
             jobs: number;
         };
         /**
          * ReservationView
-         * @description A start that was promised to a job that waits.
+         * @description A reserved start of a pending job.
          */
         ReservationView: {
             /**
@@ -3422,31 +3423,31 @@ export interface components {
             start_s: number;
             /**
              * Latest S
-             * @description As it was first promised, from pessimistic run times
+             * @description First reserved start, from pessimistic run times
              */
             latest_s: number;
             /** End S */
             end_s: number | null;
             /**
              * Cards
-             * @description Empty while counting cards is enough
+             * @description Empty if only a number of cards is reserved
              */
             cards: string[];
         };
         /**
          * Retry
-         * @description Whether a job that did not succeed is tried again.
+         * @description Whether and when a failed job is retried.
          */
         RetrySpec: {
             /**
              * Count
-             * @description How many times at most.
+             * @description Maximum number of retries.
              * @example 3
              */
             count: number | string;
             /**
              * Backoff
-             * @description How long to wait before it is tried again.
+             * @description Wait time before a retry.
              * @default 10s
              * @example 10s
              * @example 1m
@@ -3454,7 +3455,7 @@ export interface components {
             backoff: number | string;
             /**
              * On
-             * @description After which ends: failed (a task did not end well), lost (its node or its end was not seen).
+             * @description Outcomes that cause a retry: failed (a task failed), lost (node or end of the run not seen).
              * @default [
              *       "failed",
              *       "lost"
@@ -3490,18 +3491,18 @@ export interface components {
             items: components["schemas"]["Revision"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
         /**
          * Role
-         * @description Some of the tasks of a job: those that do the same and ask for the same.
+         * @description Identical tasks of a job: same command, same resources.
          */
         RoleSpec: {
             /**
              * Gpus
-             * @description Whole GPUs for each task; auto: chosen by past runs.
+             * @description Whole GPUs per task, or auto to choose the number from past runs.
              * @example 1
              * @example 8
              * @example auto
@@ -3509,26 +3510,26 @@ export interface components {
             gpus?: number | "auto" | string | null;
             /**
              * Count
-             * @description How many equal tasks. They start together or not at all.
+             * @description Number of identical tasks. They start together or not at all. Default: 1.
              * @example 1
              * @example 4
              */
             count?: number | string | null;
             /**
              * Min
-             * @description An elastic job may start with as few tasks as this.
+             * @description Minimum number of tasks of an elastic job.
              * @example 2
              */
             min?: number | string | null;
             /**
              * Max
-             * @description An elastic job may grow to as many tasks as this.
+             * @description Maximum number of tasks of an elastic job.
              * @example 8
              */
             max?: number | string | null;
             /**
              * Share
-             * @description A part of one GPU for each task, instead of gpus.
+             * @description Part of one GPU per task, instead of gpus.
              * @example {
              *       "memory": "10GiB",
              *       "sm": 0.25
@@ -3537,7 +3538,7 @@ export interface components {
             share?: components["schemas"]["ShareSpec"] | null;
             /**
              * CPU
-             * @description Processor cores for each task.
+             * @description CPU cores per task.
              * @example 4
              * @example 0.5
              * @example 500m
@@ -3545,13 +3546,13 @@ export interface components {
             cpu?: number | string | null;
             /**
              * Memory
-             * @description Main memory for each task.
+             * @description Main memory per task.
              * @example 16GiB
              */
             memory?: number | string | null;
             /**
              * GPU model
-             * @description A model of card, or several of which any will do.
+             * @description GPU model, or a list of allowed models.
              * @example H100
              * @example [
              *       "A100",
@@ -3561,26 +3562,26 @@ export interface components {
             gpu_model?: string | string[] | null;
             /**
              * GPU memory
-             * @description With gpus: the least memory a card must have; auto: chosen by past runs.
+             * @description With gpus: minimum memory of each GPU, or auto to choose it from past runs.
              * @example 40GiB
              * @example auto
              */
             gpu_memory?: number | string | "auto" | null;
             /**
              * Card
-             * @description One card by its id, with gpus: 1 or a share.
+             * @description ID of the card to use, with gpus: 1 or a share.
              * @example node-1/gpu-0
              */
             card?: string | null;
             /**
              * Name
-             * @description What these tasks are called.
+             * @description Name of the role.
              * @example worker
              */
             name: string;
             /**
              * Command
-             * @description What they run. Left out: the command of the job.
+             * @description Command of these tasks. Default: the command of the job.
              * @example [
              *       "python3",
              *       "worker.py"
@@ -3589,7 +3590,7 @@ export interface components {
             command?: string | string[] | null;
             /**
              * Env
-             * @description Variables for these tasks, on top of those of the job.
+             * @description Environment variables of these tasks, in addition to those of the job.
              * @example {
              *       "OMP_NUM_THREADS": "4"
              *     }
@@ -3604,7 +3605,7 @@ export interface components {
             items: components["schemas"]["RuleView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -3640,7 +3641,7 @@ export interface components {
         };
         /**
          * RunForecast
-         * @description How long a run is expected to take.
+         * @description Predicted run time.
          */
         RunForecast: {
             /** Mid S */
@@ -3651,25 +3652,25 @@ export interface components {
             source: string;
             /**
              * Confidence
-             * @description 0: a guess. 1: as good as measured. null: not known
+             * @description 0: a guess. 1: as good as measured. null: unknown
              */
             confidence: number | null;
         };
         /**
          * RunTimeRecord
-         * @description How good the latest predictions of this kind were, for the job's tenant.
+         * @description Accuracy of the latest such predictions for the job's tenant.
          */
         RunTimeRecord: {
             /** Count */
             count: number;
             /**
              * Within Ratio
-             * @description Runs that ended by the high end of their prediction
+             * @description Fraction that ended by the predicted P90
              */
             within_ratio: number;
             /**
              * Median Ratio
-             * @description Half of the predictions were this near, in parts of the truth
+             * @description Median error relative to the actual run time
              */
             median_ratio: number;
         };
@@ -3679,13 +3680,13 @@ export interface components {
             items: components["schemas"]["SampleView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
         /**
          * SampleView
-         * @description One look at a card, or the means over a span. null: the card does not tell.
+         * @description One sample of a card, or the means over a span. null: unknown.
          */
         SampleView: {
             /** At S */
@@ -3709,7 +3710,7 @@ export interface components {
             items: components["schemas"]["SecretView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -3720,18 +3721,18 @@ export interface components {
         };
         /**
          * Secret
-         * @description A secret by its name; the value is kept by the service and never stands in a job file.
+         * @description A secret by name. The service stores its value; a job file never contains it.
          */
         SecretSpec: {
             /**
              * Name
-             * @description Its name in the service.
+             * @description Name of the secret in the service.
              * @example wandb-key
              */
             name: string;
             /**
              * Variable
-             * @description The variable that holds the value. Left out: called like the secret.
+             * @description Environment variable that holds the value. Default: the name of the secret.
              * @example WANDB_API_KEY
              */
             as?: string | null;
@@ -3743,7 +3744,7 @@ export interface components {
         };
         /**
          * SeriesPoint
-         * @description Runs of one source that ended within a span; spans without any are left out.
+         * @description Runs of one source that ended within a span. Spans without runs are left out.
          */
         SeriesPoint: {
             /** At S */
@@ -3761,12 +3762,12 @@ export interface components {
         };
         /**
          * Share
-         * @description A part of one card.
+         * @description Request for part of one GPU.
          */
         ShareSpec: {
             /**
              * Memory
-             * @description Memory of the card for this task; left out: as large a part of it as of the multiprocessors.
+             * @description Memory quota of the task on its GPU: amount or percentage. Default: the same fraction as sm.
              * @example 10GiB
              * @example 8GB
              * @example 30%
@@ -3774,14 +3775,14 @@ export interface components {
             memory?: number | string | null;
             /**
              * SM
-             * @description Part of the card's multiprocessors; left out: whatever is free.
+             * @description Guaranteed fraction of the GPU's SMs. Default: none, the task uses what is idle.
              * @example 0.25
              * @example 25%
              */
             sm?: number | string | null;
             /**
              * Isolation
-             * @description shared: runs beside others, and a fault of one can reach them; isolated: takes turns with them.
+             * @description shared: concurrent with other jobs, whose GPU faults can end this one; isolated: time-sliced.
              * @default shared
              * @example isolated
              * @enum {string}
@@ -3800,7 +3801,7 @@ export interface components {
             neighbours: components["schemas"]["NeighbourView"][];
             /**
              * Speed Ratio
-             * @description Expected beside all of them, over alone; null: not known
+             * @description Predicted rate beside all of them; null: unknown
              */
             speed_ratio: number | null;
         };
@@ -3813,31 +3814,31 @@ export interface components {
         };
         /**
          * Slo
-         * @description A goal: a deadline for a batch job; latency, throughput and availability for a service.
+         * @description SLO: a deadline for a batch job; latency, throughput and availability for a service.
          */
         SloSpec: {
             /**
              * Deadline
-             * @description When it should be done, counted from its submission.
+             * @description Time from submission by which the job should end.
              * @example 6h
              */
             deadline?: number | string | null;
             /**
              * Latency
-             * @description Time within which 99 of 100 requests are answered. May be written as p99.
+             * @description Target for the 99th percentile of request latency. p99 is another name.
              * @example 20ms
              */
             latency?: number | string | null;
             /**
              * Throughput
-             * @description Requests or steps a second.
+             * @description Target for requests or steps per second.
              * @example 100
              * @example 100/s
              */
             throughput?: number | string | null;
             /**
              * Availability
-             * @description Part of the time in which the service answers.
+             * @description Target fraction of the time in which the service answers.
              * @example 99.9%
              * @example 0.999
              */
@@ -3845,12 +3846,12 @@ export interface components {
         };
         /**
          * SloTargets
-         * @description null: that is no part of the goal.
+         * @description null: not part of the SLO.
          */
         SloTargets: {
             /**
              * Deadline S
-             * @description The instant
+             * @description As a time
              */
             deadline_s: number | null;
             /** Latency S */
@@ -3883,7 +3884,7 @@ export interface components {
             items: components["schemas"]["StoryLine"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -3908,7 +3909,7 @@ export interface components {
         };
         /**
          * StrangerNow
-         * @description A process on the card that nothing holds: of no job, or without the library.
+         * @description An unmanaged process on the card: of no job, or without the shim.
          */
         StrangerNow: {
             /** Pid */
@@ -3958,12 +3959,12 @@ export interface components {
             tenant: string;
             /**
              * Weight
-             * @description Of the tenant; null: it is gone
+             * @description Of the tenant; null: deleted
              */
             weight: number | null;
             /**
              * Jobs
-             * @description With a goal, not over or ended within the time
+             * @description Jobs with an SLO, unfinished or ended within the time
              */
             jobs: number;
             /** Deadlines Met */
@@ -3972,18 +3973,18 @@ export interface components {
             deadlines_missed: number;
             /**
              * Deadline Ratio
-             * @description Met of those judged; null: none was
+             * @description Met deadlines of those judged; null: none judged
              */
             deadline_ratio: number | null;
             /**
              * Attainment Ratio
-             * @description Mean of its services now; null: none is told of
+             * @description Current mean of its services; null: none reported
              */
             attainment_ratio: number | null;
         };
         /**
          * TenantNow
-         * @description One of those who share a card. Of other tenants' jobs: only what room they take.
+         * @description A GPU client of a shared card. Of other tenants' jobs only their space is shown.
          */
         TenantNow: {
             /** Job */
@@ -3994,17 +3995,17 @@ export interface components {
             user: string | null;
             /**
              * Id
-             * @description As the card's daemon calls it; for administrators
+             * @description Name used by the card daemon; for administrators
              */
             id: string | null;
             /**
              * Groups
-             * @description SM groups it may use; 0: all of them
+             * @description SM groups it may use; 0: all
              */
             groups: number;
             /**
              * Sm Ratio
-             * @description These groups as a part of all; null: not known
+             * @description These groups as a fraction of all; null: unknown
              */
             sm_ratio: number | null;
             /** Used Bytes */
@@ -4026,17 +4027,17 @@ export interface components {
             } | null;
             /**
              * Attainment Ratio
-             * @description How far its goals were met of late; 1: all
+             * @description Recent SLO attainment; 1: met
              */
             attainment_ratio: number | null;
             /**
              * Credit Us
-             * @description GPU time it may still use in this squad; null: it is not held back
+             * @description GPU time left in this squad; null: not limited
              */
             credit_us: number | null;
             /**
              * Waiting
-             * @description Of its processes, those that wait for credit now
+             * @description Number of its processes that wait for credit
              */
             waiting: number | null;
             /** Waited S */
@@ -4047,12 +4048,12 @@ export interface components {
             processes: number | null;
             /**
              * Iterations Per S
-             * @description As its launches repeat; null: no iteration was found in them
+             * @description From repeating launches; null: no iteration found
              */
             iterations_per_s: number | null;
             /**
              * Isolation
-             * @description shared or isolated; empty: not known
+             * @description shared or isolated; empty: unknown
              */
             isolation: string;
             /** Note */
@@ -4064,7 +4065,7 @@ export interface components {
             items: components["schemas"]["TenantView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -4094,7 +4095,7 @@ export interface components {
             on_hang: "warn" | "stop";
             /**
              * Run As
-             * @description UID:GID the tasks run under, where the service is root
+             * @description UID:GID of its tasks, if the service runs as root
              */
             run_as?: string | null;
         };
@@ -4119,7 +4120,7 @@ export interface components {
         };
         /**
          * TestRequest
-         * @description Which channel to try.
+         * @description Channel to test.
          */
         TestRequest: {
             /** Rule */
@@ -4146,7 +4147,7 @@ export interface components {
             bars: components["schemas"]["Bar"][];
             /**
              * Truncated
-             * @description There are more bars than are shown, or than were looked at
+             * @description There are more bars than shown or read
              */
             truncated: boolean;
             /** Reservations */
@@ -4155,12 +4156,12 @@ export interface components {
             planned: components["schemas"]["PlannedBar"][];
             /**
              * Planned At S
-             * @description When the plan was worked out; null: not yet, or too many wait
+             * @description When the plan was forecast; null: not yet, or the queue is too long
              */
             planned_at_s: number | null;
             /**
              * Planned Unknown
-             * @description Jobs that wait and start later than was looked ahead
+             * @description Pending jobs that start after the last replay step
              */
             planned_unknown: number;
             /** Windows */
@@ -4168,26 +4169,26 @@ export interface components {
         };
         /**
          * TimesView
-         * @description The run time with so many GPUs.
+         * @description Run time with this number of GPUs.
          */
         TimesView: {
             /** Gpus */
             gpus: number;
             /**
              * Low S
-             * @description One run of ten is over by then
+             * @description One run of ten has ended by then
              */
             low_s: number;
             /** Mid S */
             mid_s: number;
             /**
              * High S
-             * @description Nine runs of ten are over by then
+             * @description Nine runs of ten have ended by then
              */
             high_s: number;
             /**
              * Efficiency Ratio
-             * @description What each GPU brings, against one alone
+             * @description Speedup per GPU, relative to one GPU
              */
             efficiency_ratio: number;
             /** Source */
@@ -4210,7 +4211,7 @@ export interface components {
             items: components["schemas"]["TokenView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -4223,17 +4224,17 @@ export interface components {
             label: string;
             /**
              * User
-             * @description Whose; null: one's own. For others only an administrator may
+             * @description Owner of the token; null: the caller. Only administrators may name others
              */
             user?: string | null;
             /**
              * Scopes
-             * @description null: all one has oneself
+             * @description null: all scopes of the caller
              */
             scopes?: ("read" | "submit" | "admin")[] | null;
             /**
              * Expires S
-             * @description Seconds since 1970; null: as long as the token that asks
+             * @description Seconds since 1970; null: as long as the caller's token
              */
             expires_s?: number | null;
         };
@@ -4275,13 +4276,13 @@ export interface components {
             items: components["schemas"]["UsageLine"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
         /**
          * UseView
-         * @description How busy a run kept each of its cards.
+         * @description Utilisation of each card by a run.
          */
         UseView: {
             /** Job */
@@ -4304,7 +4305,7 @@ export interface components {
             items: components["schemas"]["UserView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -4342,7 +4343,7 @@ export interface components {
             placement: components["schemas"]["TaskPlace"][];
             /**
              * Reasons
-             * @description Everything that would keep it waiting; empty if it would start now
+             * @description All reasons why it would wait; empty if it would start now
              */
             reasons: components["schemas"]["ReasonView"][];
             /** Delayed */
@@ -4351,12 +4352,12 @@ export interface components {
             preempted: string[];
             /**
              * Others
-             * @description Jobs of other tenants that would be delayed or preempted
+             * @description Number of other tenants' jobs that would be delayed or preempted
              */
             others: number;
             /**
              * Jobs
-             * @description Jobs the file makes; the answer is about the first
+             * @description Number of jobs in the file; the answer is about the first
              */
             jobs: number;
         };
@@ -4392,7 +4393,7 @@ export interface components {
             items: components["schemas"]["WindowView"][];
             /**
              * Next
-             * @description Cursor of the next page; null: this is the last one
+             * @description Cursor of the next page; null on the last one
              */
             next: string | null;
         };
@@ -4429,7 +4430,7 @@ export interface components {
         WorkloadView: {
             /** Name */
             name: string;
-            /** @description null: it was never measured alone */
+            /** @description null: never measured alone */
             solo: components["schemas"]["SoloView"] | null;
         };
         /** ErrorView */
@@ -4446,7 +4447,7 @@ export interface components {
             reason: components["schemas"]["ReasonView"] | null;
             /**
              * Id
-             * @description Of an unexpected error: what to look for in the log
+             * @description Id of an unexpected error, to look for in the log
              * @default null
              */
             id: string | null;
@@ -4467,7 +4468,7 @@ export interface operations {
     list_jobs: {
         parameters: {
             query?: {
-                /** @description One or several, repeated or with commas */
+                /** @description One or more, repeated or separated by commas */
                 state?: string[];
                 tenant?: string | null;
                 user?: string | null;
@@ -4481,7 +4482,7 @@ export interface operations {
                 sort?: "-submitted" | "submitted" | "-ended";
                 /** @description Rows on this page */
                 limit?: number;
-                /** @description `next` of the page before */
+                /** @description `next` of the previous page */
                 cursor?: string | null;
             };
             header?: never;
@@ -4505,7 +4506,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key of the same user is one submission, however often it is sent */
+                /** @description Requests with the same key of the same user count as one submission */
                 "Idempotency-Key"?: string | null;
             };
             path?: never;
@@ -4533,7 +4534,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4556,7 +4557,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4583,7 +4584,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4606,7 +4607,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4633,7 +4634,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4656,7 +4657,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4678,11 +4679,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key of the same user is one submission, however often it is sent */
+                /** @description Requests with the same key of the same user count as one submission */
                 "Idempotency-Key"?: string | null;
             };
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4705,7 +4706,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4728,7 +4729,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4779,7 +4780,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4850,14 +4851,14 @@ export interface operations {
                 task?: number;
                 attempt?: number | null;
                 offset?: number | null;
-                /** @description Begin with so many last lines */
+                /** @description Start with this many last lines */
                 tail?: number | null;
                 /** @description Bytes */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4879,15 +4880,15 @@ export interface operations {
         parameters: {
             query?: {
                 task?: string;
-                /** @description Begin with so many last lines */
+                /** @description Start with this many last lines */
                 tail?: number | null;
             };
             header?: {
-                /** @description Go on behind this event */
+                /** @description Continue after this event */
                 "last-event-id"?: string | null;
             };
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -4911,7 +4912,7 @@ export interface operations {
                 tenant?: string | null;
                 /** @description Rows on this page */
                 limit?: number;
-                /** @description `next` of the page before */
+                /** @description `next` of the previous page */
                 cursor?: string | null;
             };
             header?: never;
@@ -5024,7 +5025,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description As in node0/3 */
+                /** @description For example node0/3 */
                 card: string;
             };
             cookie?: never;
@@ -5051,7 +5052,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description As in node0/3 */
+                /** @description For example node0/3 */
                 card: string;
             };
             cookie?: never;
@@ -5076,12 +5077,12 @@ export interface operations {
                 since_s?: number | null;
                 /** @description Seconds since 1970 */
                 until_s?: number | null;
-                /** @description Means over such spans */
+                /** @description Mean over such spans */
                 every_s?: number;
             };
             header?: never;
             path: {
-                /** @description As in node0/3 */
+                /** @description For example node0/3 */
                 card: string;
             };
             cookie?: never;
@@ -5188,7 +5189,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id or UUID, the beginning of one, or the place: node0/3, or 3 where there is one node */
+                /** @description Id or UUID, a prefix of one, or the index: node0/3, or 3 if there is one node */
                 card: string;
             };
             cookie?: never;
@@ -5218,7 +5219,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description Id or UUID, the beginning of one, or the place: node0/3, or 3 where there is one node */
+                /** @description Id or UUID, a prefix of one, or the index: node0/3, or 3 if there is one node */
                 card: string;
             };
             cookie?: never;
@@ -5241,7 +5242,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id or UUID, the beginning of one, or the place: node0/3, or 3 where there is one node */
+                /** @description Id or UUID, a prefix of one, or the index: node0/3, or 3 if there is one node */
                 card: string;
             };
             cookie?: never;
@@ -5384,7 +5385,7 @@ export interface operations {
                 tenant?: string | null;
                 /** @description Seconds since 1970 */
                 since_s?: number | null;
-                /** @description Predictions to draw, with their truths */
+                /** @description Predictions to draw, with actual run times */
                 points?: number;
             };
             header?: never;
@@ -5407,11 +5408,11 @@ export interface operations {
     stream_events: {
         parameters: {
             query?: {
-                /** @description The last event known; none: only new ones */
+                /** @description Last known event; none: only new events */
                 after?: number | null;
             };
             header?: {
-                /** @description The same, sent again */
+                /** @description The same, after a reconnect */
                 "last-event-id"?: string | null;
             };
             path?: never;
@@ -5666,7 +5667,7 @@ export interface operations {
                 until_s?: number | null;
                 /** @description Rows on this page */
                 limit?: number;
-                /** @description `next` of the page before */
+                /** @description `next` of the previous page */
                 cursor?: string | null;
             };
             header?: never;
@@ -5828,7 +5829,7 @@ export interface operations {
                 state?: ("waiting" | "sent" | "dead") | null;
                 /** @description Rows on this page */
                 limit?: number;
-                /** @description `next` of the page before */
+                /** @description `next` of the previous page */
                 cursor?: string | null;
             };
             header?: never;
@@ -5945,7 +5946,7 @@ export interface operations {
     get_efficiency: {
         parameters: {
             query?: {
-                /** @description Looked back */
+                /** @description Hours before now */
                 hours?: number;
             };
             header?: never;
@@ -6012,7 +6013,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Id, the beginning or end of one, or a unique name */
+                /** @description Id, a prefix or suffix of one, or a unique name */
                 job: string;
             };
             cookie?: never;
@@ -6033,7 +6034,7 @@ export interface operations {
     get_goals: {
         parameters: {
             query?: {
-                /** @description Looked back */
+                /** @description Hours before now */
                 hours?: number;
             };
             header?: never;
@@ -6060,9 +6061,9 @@ export interface operations {
                 source?: string | null;
                 /** @description Seconds since 1970 */
                 since_s?: number | null;
-                /** @description Points in time of the series */
+                /** @description Number of points in time */
                 spans?: number;
-                /** @description Predictions to draw, with their truths */
+                /** @description Predictions to draw, with actual run times */
                 points?: number;
             };
             header?: never;

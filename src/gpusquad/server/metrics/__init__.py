@@ -1,6 +1,6 @@
-"""What Prometheus reads at /metrics: the queue, the cards, the decisions, and the cards again under the names of DCGM.
+"""Prometheus metrics at /metrics: queue, cards, decisions, and cards under the names of DCGM.
 
-``Meters`` counts what happens as it happens. A ``MetricsSource`` is asked for a ``Snapshot`` at each scrape.
+``Meters`` counts events. A ``MetricsSource`` gives a ``MetricsSnapshot`` at each scrape.
 """
 
 from gpusquad.server.metrics.http import CountRequests

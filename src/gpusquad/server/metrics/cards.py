@@ -1,6 +1,6 @@
-"""The cards under the names that NVIDIA's DCGM exporter uses, so that boards made for it show ours too.
+"""Cards under the names of NVIDIA's DCGM exporter, so that its dashboards work.
 
-One series per card, however many jobs share it: a sum over cards stays a sum over cards.
+One series per card, however many jobs share it, so that sums over cards are correct.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from gpusquad.server.answers import CardStatus
 from gpusquad.server.safe_text import one_line
 
-# Not "job": Prometheus puts the name of the scrape there, and would rename ours.
+# Not "job": Prometheus uses that label for the scrape and would rename ours.
 LABELS = ("gpu", "UUID", "modelName", "Hostname", "job_id", "user", "tenant")
 _MIB = 2**20
 _MAX_JOBS = 8
@@ -46,7 +46,7 @@ _FIELDS: tuple[tuple[str, str, Callable[[Mapping[str, Any], CardStatus], float |
 
 
 def card_families(cards: Sequence[CardStatus]) -> Iterable[Metric]:
-    """What is known of each card; what it does not tell has no series."""
+    """Known values of each card; unknown ones have no series."""
     sampled = [(card, card.sample, _labels(card)) for card in cards if card.sample is not None]
     for name, text, read in _FIELDS:
         family = GaugeMetricFamily(name, text, labels=LABELS)
@@ -59,7 +59,7 @@ def card_families(cards: Sequence[CardStatus]) -> Iterable[Metric]:
 
 
 def _xids(cards: Sequence[CardStatus]) -> Metric:
-    """Also of a card that fell silent with the error: then what closed it tells the number."""
+    """Also of a card that fell silent with the error: then the cause of its block contains the number."""
     family = GaugeMetricFamily("DCGM_FI_DEV_XID_ERRORS", "Value of the last XID error; 0 for none.", labels=LABELS)
     for card in cards:
         found = _XID.search(card.cause)

@@ -1,4 +1,4 @@
-"""Turns a snapshot into metrics, at each scrape."""
+"""Converts a snapshot to metrics, at each scrape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.server.metrics.snapshot import MetricsSnapshot, MetricsSource, Ten
 
 
 class SnapshotCollector(Collector):
-    """Asks the source. If that fails, the counters are still served, and one metric says what is missing."""
+    """Asks the source. If that fails, counters are still served, and one metric reports it."""
 
     def __init__(self, source: MetricsSource, tenants: BoundedLabels) -> None:
         self._source = source
@@ -25,7 +25,7 @@ class SnapshotCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         try:
             snapshot = self._source.metrics_snapshot()
-        except Exception:  # whatever the store or the scheduler has: a scrape must not fail with it
+        except Exception:  # a scrape must not fail with the store or the scheduler
             yield _answers(0)
             return
         yield _answers(1)
@@ -39,7 +39,7 @@ def _answers(value: int) -> Metric:
 
 def _families(snapshot: MetricsSnapshot, tenants: BoundedLabels) -> Iterable[Metric]:
     jobs = {str(state): snapshot.jobs.get(state, 0) for state in JobState}
-    yield _gauge("gpusquad_jobs", "Jobs that the store keeps, by state.", "state", jobs)
+    yield _gauge("gpusquad_jobs", "Stored jobs, by state.", "state", jobs)
     yield from _queues(_by_label(snapshot.queues, tenants))
     yield _gauge("gpusquad_gpus", "GPUs, by state.", "state", _card_states(snapshot.cards))
     text = "Free GPUs that gangs of this size on one node could use now; the rest is fragmented."
@@ -52,7 +52,7 @@ def _queues(queues: Mapping[str, TenantQueue]) -> Iterable[Metric]:
     depths = {tenant: queue.depth for tenant, queue in queues.items()}
     yield _gauge("gpusquad_queue_depth", "Pending jobs, by tenant.", "tenant", depths)
     ages = {tenant: queue.oldest_s for tenant, queue in queues.items()}
-    text = "How long the oldest pending job has waited, by tenant."
+    text = "Waiting time of the oldest pending job, by tenant."
     yield _gauge("gpusquad_oldest_pending_seconds", text, "tenant", ages)
 
 

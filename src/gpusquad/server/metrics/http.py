@@ -39,7 +39,7 @@ class CountRequests:
         try:
             await self._app(scope, receive, watched)
         finally:
-            # The router has put the route it chose there; none: nothing matched, and paths of strangers are no labels.
+            # The router's chosen route. None: nothing matched, and unknown paths must not become labels.
             route = getattr(scope.get("route"), "path", "")
             self._meters.request(scope["method"], route, status, None if streams else time.perf_counter() - begun)
 

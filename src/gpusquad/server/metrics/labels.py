@@ -1,4 +1,4 @@
-"""Label values. Each new value is a new time series for ever, so none may grow with what users think up."""
+"""Label values. Each new value is a permanent time series, so their number must not depend on users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OTHER = "other"
 
 
 class BoundedLabels:
-    """Lets the first names through and calls all later ones "other"."""
+    """Passes the first names and replaces all later ones by "other"."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""Counts what happens as it happens, and answers a scrape."""
+"""Counts events as they happen, and answers scrapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpusquad.server.metrics.snapshot import MetricsSource
 from gpusquad.server.notify.outbox import NoticeOutcome
 from gpusquad.server.services.runtime.observer import Observer
 
-disable_created_metrics()  # a series more for each series, which nobody reads
+disable_created_metrics()  # it would add a series for each series
 
 DECISIONS = frozenset({"start", "preempt", "stop", "refuse", "resize"})
 MAX_TENANT_LABELS = 50
@@ -39,7 +39,7 @@ _WAIT_S = (1, 10, 30, 60, 300, 900, 1800, 3600, 2 * 3600, 4 * 3600, 8 * 3600, 24
 
 
 class Meters(Observer):
-    """The service's own numbers, in a registry of their own. Safe from every thread."""
+    """The service's metrics, in their own registry. Safe for every thread."""
 
     def __init__(self, now_us: Callable[[], int], source: MetricsSource | None = None) -> None:
         self.registry = CollectorRegistry()
@@ -52,7 +52,7 @@ class Meters(Observer):
             self.watch(source)
 
     def watch(self, source: MetricsSource) -> None:
-        """Ask this source for a snapshot at each scrape. Once only: two sources would make every series twice."""
+        """Ask this source for a snapshot at each scrape. Call it once: two sources would duplicate every series."""
         self.registry.register(SnapshotCollector(source, self._tenants))
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
@@ -63,18 +63,18 @@ class Meters(Observer):
     # -- the scheduler
 
     def cycled(self, seconds: float) -> None:
-        """One decision cycle took this long."""
+        """Duration of one cycle."""
         self._cycles.observe(seconds)
         self._last_cycle.set(self._now_us() / US_PER_S)
 
     def decided(self, kind: str) -> None:
-        """Decided: start, preempt, stop, refuse or resize."""
+        """A decision: start, preempt, stop, refuse or resize."""
         self._decisions.labels(among(kind, DECISIONS)).inc()
         if kind == "preempt":
             self._preemptions.inc()
 
     def started(self, tenant: str, waited_s: float) -> None:
-        """A job has started after this wait."""
+        """A job started after this wait."""
         self._waits.labels(self._tenants.of(tenant)).observe(max(waited_s, 0.0))
 
     def hung(self, rule: str) -> None:
@@ -82,40 +82,40 @@ class Meters(Observer):
         self._hung.labels(self._rules.of(rule)).inc()
 
     def forecast_settled(self, error_s: float) -> None:
-        """A start is known; positive: later than forecast."""
+        """An actual start; positive: later than forecast."""
         self._forecasts.labels("late" if error_s > 0 else "early").observe(abs(error_s))
 
     # -- the rest of the service
 
     def notice(self, outcome: NoticeOutcome) -> None:
-        """A notice was queued, sent, will be tried again or is given up."""
+        """A notice was queued, sent, will be retried or was given up."""
         self._notices.labels(outcome).inc()
 
     def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """A request was answered. ``route`` is the template, not the path; streams have no time worth counting."""
+        """A request was answered. ``route`` is the template, not the path. Streams are not timed."""
         method, route = among(method, _METHODS), self._routes.of(route) if route else OTHER
         self._requests.labels(method, route, str(status)).inc()
         if seconds is not None:
             self._request_times.labels(method, route).observe(seconds)
 
     def reported(self, is_taken: bool) -> None:
-        """The agent of a node has reported."""
+        """A node's agent reported."""
         self._reports.labels("taken" if is_taken else "refused").inc()
 
     def _make_scheduling(self) -> None:
-        text = "When the last decision cycle ended; there is one every minute even if nothing happens."
+        text = "End of the last decision cycle; there is one every minute even if nothing happens."
         self._last_cycle = Gauge("gpusquad_last_cycle_timestamp_seconds", text, registry=self.registry)
-        text = "Time taken by decision cycles."
+        text = "Duration of decision cycles."
         self._cycles = Histogram("gpusquad_cycle_seconds", text, buckets=_CYCLE_S, registry=self.registry)
         self._decisions = self._counter("gpusquad_decisions", "Decisions of the scheduler.", "kind", DECISIONS)
         text = "Time from submission to start."
         self._waits = Histogram("gpusquad_job_wait_seconds", text, ["tenant"], buckets=_WAIT_S, registry=self.registry)
-        text = "Jobs that had to give their cards back."
+        text = "Jobs that were preempted."
         self._preemptions = Counter("gpusquad_preemptions", text, registry=self.registry)
         self._hung = self._counter(
             "gpusquad_hung_jobs", "Jobs found without progress, by rule.", "rule", get_args(RuleName)
         )
-        text = "How far starts were from their forecast."
+        text = "Difference between actual and forecast starts."
         self._forecasts = Histogram(
             "gpusquad_forecast_error_seconds", text, ["side"], buckets=_WAIT_S, registry=self.registry
         )
@@ -123,23 +123,24 @@ class Meters(Observer):
             self._forecasts.labels(side)
 
     def _make_serving(self) -> None:
-        text = "Notices by what became of them; a retried one counts at each try."
+        text = "Notices by outcome; a retried one counts at each attempt."
         self._notices = self._counter("gpusquad_notices", text, "state", get_args(NoticeOutcome))
-        text = "Reports of agents; refused are those of others too, and what came too fast or was wrong."
+        text = "Reports of agents. Refused ones include unknown callers, too many reports and invalid ones."
         self._reports = self._counter("gpusquad_agent_reports", text, "state", ("taken", "refused"))
         labels = ["method", "route", "status"]
         text = "HTTP requests answered."
         self._requests = Counter("gpusquad_http_requests", text, labels, registry=self.registry)
-        text = "Time taken to answer HTTP requests, streams left out."
+        text = "Duration of HTTP requests, without streams."
         self._request_times = Histogram(
             "gpusquad_http_request_seconds", text, labels[:2], buckets=_REQUEST_S, registry=self.registry
         )
-        build = Info("gpusquad_build", "What runs here.", registry=self.registry)
+        build = Info("gpusquad_build", "Version of this service.", registry=self.registry)
         build.info({"version": __version__, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
 
     def _counter(self, name: str, text: str, label: str, values: frozenset[str] | tuple[str, ...] = ()) -> Counter:
-        """A counter whose known values start at 0: Prometheus does not see the step of a series that begins at 1."""
+        """A counter whose known values start at 0, because Prometheus does not see the step of a series that starts at
+        1."""
         counter = Counter(name, text, [label], registry=self.registry)
         for value in sorted(values):
             counter.labels(value)

@@ -1,4 +1,4 @@
-"""What a scrape asks for: the state of things at one instant."""
+"""State of jobs, queues and cards at one scrape."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from gpusquad.server.answers import CardStatus
 
 @dataclass(frozen=True, slots=True)
 class TenantQueue:
-    """The pending jobs of one tenant."""
+    """Pending jobs of one tenant."""
 
     depth: int
     oldest_s: float
-    """How long the oldest of them has waited."""
+    """Waiting time of the oldest of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """Jobs, queues and cards now."""
+    """Current jobs, queues and cards."""
 
     jobs: Mapping[str, int] = field(default_factory=dict)
-    """State: how many jobs."""
+    """Number of jobs by state."""
     queues: Mapping[str, TenantQueue] = field(default_factory=dict)
-    """Tenant: its queue."""
+    """Queue by tenant."""
     cards: Sequence[CardStatus] = ()
     usable: Mapping[int, int] = field(default_factory=dict)
     """Gang size on one node: how many such gangs fit now."""
 
 
 class MetricsSource(Protocol):
-    """Who knows the state of things. Asked once a scrape, from the thread that serves it."""
+    """Gives the current state. Called once per scrape, in the thread that serves it."""
 
     def metrics_snapshot(self) -> MetricsSnapshot: ...
 
 
 class UnfinishedJob(Protocol):
-    """What is read of a job's row."""
+    """The fields of a job's row that are used."""
 
     @property
     def tenant(self) -> str: ...
@@ -56,9 +56,9 @@ def snapshot_of(
     finished: Mapping[str, int] | None = None, cards: Sequence[CardStatus] = (),
     usable: Mapping[int, int] | None = None,
 ) -> MetricsSnapshot:  # fmt: skip
-    """From the rows of unfinished jobs and what else is known.
+    """From the rows of unfinished jobs and the cluster's state.
 
-    ``tenants``: shown even when they wait for nothing, so that their series go down to 0 instead of ending.
+    ``tenants`` are included even without pending jobs, so that their series go to 0 instead of ending.
     """
     rows = list(unfinished)
     waits = {tenant: [] for tenant in tenants}

@@ -1,1 +1,1 @@
-"""What every request passes on its way in, outermost first: headers, failures, host, entrance, body."""
+"""Middleware of every request, outermost first: headers, failures, host, authentication, body."""

@@ -1,4 +1,4 @@
-"""The way in for agents: who they are, and how fast they come, before a byte of what they report is read."""
+"""Authenticates agents and limits their rate before the body is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.server.limits import Buckets
 
 
 class AgentEntrance:
-    """For one path alone; all others have passed the entrance for people."""
+    """For one path only; all others have passed the authentication of users."""
 
     def __init__(self, app: ASGIApp, auth: AgentAuth, path: str, nodes: Buckets, unknown: Buckets,
                  count: Callable[[bool], None]) -> None:  # fmt: skip
@@ -55,4 +55,4 @@ class AgentEntrance:
 
 def _hold_back(wait_s: float) -> None:
     if wait_s > 0:
-        raise RateLimited("more reports than one node may send", wait_s)
+        raise RateLimited("too many reports from one node", wait_s)

@@ -1,4 +1,4 @@
-"""Finds out who asks before a byte of the body is read, and holds back who asks too fast."""
+"""Identifies the caller before the body is read, and limits the rate of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.server.limits import Buckets
 
 
 class Entrance:
-    """All under ``prefix`` needs a token, but for the open paths; elsewhere a token is read where there is one."""
+    """Paths under ``prefix`` need a token, except the open ones. Elsewhere a token is read if there is one."""
 
     def __init__(
         self, app: ASGIApp, auth: Auth, known: Buckets, unknown: Buckets, prefix: str, open_paths: Collection[str]
@@ -38,11 +38,11 @@ class Entrance:
         if caller is None and scope["path"].startswith(self._prefix) and scope["path"] not in self._open_paths:
             _hold_back(self._unknown.take(address))
             raise Unauthenticated(
-                "the token is not valid" if token else "no token of ours was sent",
+                "the token is invalid" if token else "no token of this service was sent",
                 field="Authorization",
                 cure="send the header Authorization: Bearer TOKEN",
             )
-        # By user, not by token: whoever makes more tokens does not get to ask faster.
+        # By user, not by token, so that more tokens do not allow more requests.
         _hold_back(self._known.take(f"user {caller.who.user}" if caller else f"address {address}"))
         return caller
 
@@ -56,4 +56,4 @@ class Entrance:
 
 def _hold_back(wait_s: float) -> None:
     if wait_s > 0:
-        raise RateLimited("more requests than one caller may send", wait_s)
+        raise RateLimited("too many requests from one caller", wait_s)

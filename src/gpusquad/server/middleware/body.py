@@ -1,4 +1,4 @@
-"""Reads a request's body before anything works on it: no more than allowed, and no slower."""
+"""Reads a request's body before it is handled, with limits on its size and time."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class BodyLimit:
 
     def _too_large(self) -> TooLarge:
         return TooLarge(
-            f"the body has more than {self._most_bytes} bytes", field="body", cure="send less, or in several requests"
+            f"the body has more than {self._most_bytes} bytes", field="body", cure="send less, or use several requests"
         )
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The whole body as one message, then what comes after it (that the client has gone)."""
+    """The whole body as one message, then the following messages (the client's disconnect)."""
     is_told = False
 
     async def again() -> Message:

@@ -1,6 +1,6 @@
-"""Long JSON answers are packed for those who can unpack them: a page of 1000 jobs is a tenth on the wire.
+"""Compresses long JSON answers for clients that accept it: a page of 1000 jobs shrinks to a tenth.
 
-Only answers that are whole already. Streams are left alone, down to their first header: nobody waits for a packer.
+Only complete answers. Streams pass unchanged, from their first header, without delay.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_BYTES = 16 * 1024
-"""Below this packing costs more time than it saves."""
+"""Below this size compression costs more time than it saves."""
 LEVEL = 1
-"""Most of the gain for a part of the time: the event loop waits meanwhile."""
+"""Most of the gain in a fraction of the time, because the event loop waits meanwhile."""
 
 
 class Compression:
-    """For the paths below ``prefix``; files of the dashboard are packed once, where they are read."""
+    """For paths below ``prefix``. Files of the dashboard are compressed once when they are read."""
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
         self._app = app
@@ -30,7 +30,7 @@ class Compression:
 
 
 class _Packer:
-    """Sends one answer on. A long one waits with its headers for its body, which changes them."""
+    """Sends one answer. A long one waits with its headers for its body, which changes them."""
 
     def __init__(self, send: Send, is_wanted: bool) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Whatever goes wrong below is answered here, in the one shape of errors."""
+"""Answers every error of the inner layers in the API's form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Failures:
         try:
             await self._app(scope, receive, noting_send)
         except Exception as error:
-            if has_begun:  # half an answer cannot be taken back: the connection is cut
-                _log.error("an answer broke off", exc_info=error)
+            if has_begun:  # a partial answer cannot be withdrawn, so the connection is cut
+                _log.error("answer cut off", exc_info=error)
                 raise
             await answer_for(error)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Headers that every answer carries: browsers are told to guess nothing, frame nothing and keep nothing."""
+"""Headers of every answer that forbid browsers to guess types, to frame and to cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALWAYS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Content-Security-Policy": (
-        # The dashboard has no inline script and no inline style, so whatever text slips into it can run nothing.
+        # The dashboard has no inline scripts or styles, so that injected text cannot run.
         "default-src 'self'; img-src 'self' data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
     ),

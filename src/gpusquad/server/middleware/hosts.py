@@ -1,4 +1,5 @@
-"""Refuses requests meant for another name: a web page must not reach this service by pointing its own name here."""
+"""Refuses requests for other host names, so that a web page cannot reach this service through its own name (DNS
+rebinding)."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ class Hosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._is_ours(Headers(scope=scope)):
             raise Forbidden(
-                "this service is not known by that host name",
+                "this service does not have that host name",
                 field="Host",
-                cure="call it by its own name, or have the name added to its configuration",
+                cure="use its own name, or add the name to its configuration",
             )
         await self._app(scope, receive, send)
 

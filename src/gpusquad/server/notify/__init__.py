@@ -1,4 +1,4 @@
-"""Notices to people: which events matter, what they say, and their sure way out of the house.
+"""Notices to users.
 
-``rules`` decides, ``messages`` writes, ``outbox`` keeps and retries, ``sender`` speaks to the channels.
+``rules`` selects events, ``messages`` writes the text, ``outbox`` stores and retries, ``sender`` delivers to channels.
 """

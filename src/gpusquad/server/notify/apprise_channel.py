@@ -1,7 +1,7 @@
-"""One channel of Apprise, held to what the allow-list says and kept from telling secrets.
+"""One Apprise channel, limited to the allow-list and kept from revealing secrets.
 
-Apprise is made for the person who owns the machine: its URLs may name files of the server (``template=``), follow
-redirects, set their own timeouts, and turn up in its logs. Here the URLs come from members, so all that is taken away.
+Apprise is made for the owner of a machine: its URLs can name files of the server (``template=``), follow redirects, set
+their own timeouts and appear in its logs. Here URLs come from members, so all that is disabled.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ASSET = apprise.AppriseAsset(
     app_id="gpusquad", app_desc="gpusquad", app_url="", image_url_mask="", image_url_logo="", async_mode=False,
     http_redirects=False, interpret_emojis=False, pgp_autogen=False, pem_autogen=False, storage_mode="memory",
 )  # fmt: skip
-_reading = threading.Lock()  # Apprise loads its plugins at the first look and is not made for two at once
+_reading = threading.Lock()  # Apprise loads its plugins at the first use, which is not thread-safe
 
 
 class AppriseChannel:
-    """A URL that may be sent to."""
+    """A URL that notices may be sent to."""
 
     def __init__(self, url: str, allow: AllowList, timeout_s: float) -> None:
         with _reading:
@@ -41,7 +41,7 @@ class AppriseChannel:
         _heard.start()
         try:
             done = self._plugin.notify(body=body, title=title, body_format=apprise.NotifyFormat.TEXT)
-        except Exception as error:  # a plugin's bug is one channel's failure, and its text may hold the URL
+        except Exception as error:  # a plugin's bug fails one channel, and its text may contain the URL
             raise SendFailed(f"the channel failed with {type(error).__name__}") from None
         if not done:
             raise SendFailed(_reason(_heard.words()))
@@ -56,7 +56,7 @@ def _plugin(url: str, allow: AllowList) -> Any:
         raise _unreadable(scheme)
     if _READS_FILES & {str(name).lower() for name in parts.get("qsd") or ()}:
         raise Invalid("url", "names a file of the server", "leave out template, attach and keys")
-    if not str(parts.get("fullpath") or "/").startswith("/"):  # glued to the host, it would make another host of it
+    if not str(parts.get("fullpath") or "/").startswith("/"):  # joined to the host, it would name another host
         raise _unreadable(scheme)
     parts["redirect"] = False
     plugin = apprise.Apprise.instantiate(parts, asset=_ASSET)
@@ -69,37 +69,37 @@ def _plugin(url: str, allow: AllowList) -> Any:
 def _parts(url: str) -> dict[str, Any] | None:
     try:
         return url_to_dict(url)
-    except Exception:  # some hundred parsers, and what they are given comes from strangers
+    except Exception:  # hundreds of parsers with untrusted input
         return None
 
 
 def _check_plugin(plugin: Any, scheme: str, allow: AllowList) -> None:
-    """What the URL has come to, whatever its text looked like."""
+    """Checks the parsed URL, whatever its text looked like."""
     host = str(getattr(plugin, "smtp_host", "") or plugin.host or "") if scheme in BY_HOST else ""
     if not allow.allows(scheme, host, plugin.port):
         raise allow.why_not(scheme)
     if any(isinstance(value, apprise.AppriseAttachment) and value for value in vars(plugin).values()):
         raise Invalid("url", "names a file of the server")
     if len(plugin) > MAX_TARGETS:
-        raise Invalid("url", f"names more than {MAX_TARGETS} receivers", "make several rules")
+        raise Invalid("url", f"names more than {MAX_TARGETS} receivers", "create several rules")
 
 
 def _unreadable(scheme: str) -> Invalid:
-    return Invalid("url", f"cannot be read as a {scheme}:// channel", "the Apprise documentation shows how to write it")
+    return Invalid("url", f"cannot be read as a {scheme}:// channel", "see the Apprise documentation for its form")
 
 
 def _reason(words: str) -> str:
-    """Why, from what Apprise said: never its words, which may hold parts of the URL."""
+    """The cause, without Apprise's own text, which may contain parts of the URL."""
     status = _STATUS.search(words)
     if status:
         return f"the channel answered {status[1]}"
     if "onnection" in words or "ocket" in words:
         return "the channel cannot be reached"
-    return "the channel did not take it"
+    return "the channel did not accept it"
 
 
 class _Heard(logging.Handler):
-    """Keeps what Apprise said during one sending, per thread, instead of letting it into the log."""
+    """Captures Apprise's log of one delivery, per thread, to keep it out of our log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -14,18 +14,18 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def file_name(url: str) -> str:
-    """The name in ``file://NAME``. A name has no slash, so there is no path to play tricks with."""
+    """The name in ``file://NAME``. It has no slash, so it cannot leave the folder."""
     name = url.partition("://")[2]
     if not _NAME.fullmatch(name):
-        raise Invalid("url", "file:// takes one plain name", "write for example file://notices.jsonl")
+        raise Invalid("url", "must be file:// and one plain name", "for example file://notices.jsonl")
     return name
 
 
 def append(folder: Path, name: str, title: str, body: str) -> None:
-    """One line more; OSError says why not."""
+    """Append one line. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     line = json.dumps({"title": title, "body": body}).encode() + b"\n"
-    # A link or a pipe under that name was put there by somebody else: neither followed nor waited for.
+    # Never follow a link or wait for a pipe of that name.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(folder / name, flags, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The thread that sends notices: woken when one is written, or when one is due again."""
+"""The thread that sends notices: woken when one is written or due again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUG_S = 30.0
 
 
 class NoticeLoop:
-    """Owns the thread, and is what the API knows of notices: ``check``, ``test``, ``wake``."""
+    """Owns the thread, and offers ``check``, ``test`` and ``wake`` to the API."""
 
     def __init__(self, outbox: Outbox, sender: ChannelSender) -> None:
         self._outbox = outbox
@@ -34,31 +34,31 @@ class NoticeLoop:
         self._thread = threading.Thread(target=self._run, name="notices", daemon=True)
 
     def check(self, url: str) -> None:
-        """Raises ``Invalid`` for an address that nothing can be sent to."""
+        """Raise ``Invalid`` for an address that nothing can be sent to."""
         self._sender.check(url)
 
     def test(self, url: str) -> str:
-        """Send a notice now; empty, or what went wrong."""
+        """Send a notice now. Returns the error, or an empty text."""
         try:
-            self._sender.send(url, "Test of gpusquad", "This channel works.\nWhat to do: Nothing.")
+            self._sender.send(url, "gpusquad test notice", "This channel works.\nWhat to do: Nothing.")
         except SendFailed as failure:
             return failure.reason
         return ""
 
     def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
-        """Wake if any of it made a notice: for ``Desk.listeners``."""
+        """Wake if one of the events made a notice. A listener of the scheduler."""
         if self._outbox.has_new.is_set():
             self.wake()
 
     def wake(self) -> None:
-        """Something is due."""
+        """Send what is due."""
         self._woken.set()
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, wait_s: float = 30.0) -> None:
-        """Finish what is being sent; the rest waits in the store for the next start."""
+        """Finish the current delivery; the rest stays in the store for the next start."""
         self._stopping = True
         self.wake()
         if self._thread.is_alive():
@@ -67,10 +67,10 @@ class NoticeLoop:
     def _run(self) -> None:
         while not self._stopping:
             self._woken.wait(self._turn())
-            self._woken.clear()  # only now: a call that came during the turn must not be lost
+            self._woken.clear()  # only now, so that a call during the delivery is not lost
 
     def _turn(self) -> float:
-        """Send all that is due; returns how long there is nothing to do."""
+        """Send all that is due. Returns the time until the next one."""
         try:
             while self._outbox.deliver_due() and not self._stopping:
                 pass
@@ -78,7 +78,7 @@ class NoticeLoop:
         except StoreUnavailable:
             return _STORE_AWAY_S
         except Exception:
-            _log.exception("notices could not be sent")
+            _log.exception("notices not sent")
             return _BUG_S
         if next_us is None:
             return MAX_SLEEP_S

@@ -1,4 +1,4 @@
-"""What a notice says: what happened, why, and what to do about it. Plain text, bounded."""
+"""Text of a notice: what happened, why, and what to do. Plain text of bounded length."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class NoticeMessage:
 _HEADLINES: dict[NoticeKind, str] = {
     "queued": "is in the queue",
     "started": "has started",
-    "eta_moved": "is expected at another time",
+    "eta_moved": "has a new expected start",
     "finished": "has finished",
     "failed": "has failed",
     "hung": "makes no progress",
     "preempted": "was preempted",
-    "lost": "is lost",
+    "lost": "was lost",
     "cancelled": "was cancelled",
 }
 _CURES: dict[NoticeKind, str] = {
-    "queued": "Nothing. gpusquad when {id} tells when it should start.",
+    "queued": "Nothing. gpusquad when {id} shows when it is expected to start.",
     "started": "Nothing. gpusquad logs {id} shows its output.",
-    "eta_moved": "Nothing, if the new time suits. gpusquad why {id} names what it waits for.",
+    "eta_moved": "Nothing, if the new time suits you. gpusquad why {id} shows what it waits for.",
     "finished": "Nothing. gpusquad logs {id} shows its output.",
-    "failed": "Read gpusquad logs {id}, mend the cause and run gpusquad resubmit {id}.",
-    "hung": "Look at gpusquad logs {id}; if it is stuck, run gpusquad cancel {id}.",
-    "preempted": "Nothing: it keeps its request time, and starts again from its last checkpoint if it writes any.",
-    "lost": "Nothing yet: it is looked for, and queued again if it is gone. gpusquad story {id} tells more.",
-    "cancelled": "If that was not meant, run gpusquad resubmit {id}.",
+    "failed": "Read gpusquad logs {id}, fix the cause and run gpusquad resubmit {id}.",
+    "hung": "Read gpusquad logs {id}. If it hangs, run gpusquad cancel {id}.",
+    "preempted": "Nothing. It keeps its submit time, and continues from its last checkpoint if it writes any.",
+    "lost": "Nothing yet. It is requeued if it is gone. gpusquad story {id} shows more.",
+    "cancelled": "If this was not intended, run gpusquad resubmit {id}.",
 }
-_OUT_OF_MEMORY = "Ask for more memory (memory: in the job file), or use less, and run gpusquad resubmit {id}."
+_OUT_OF_MEMORY = "Request more memory (memory: in the job file) or use less, and run gpusquad resubmit {id}."
 
 
 def write(kind: NoticeKind, job: JobRow, event: EventRow) -> NoticeMessage:
@@ -69,7 +69,7 @@ def write(kind: NoticeKind, job: JobRow, event: EventRow) -> NoticeMessage:
 
 
 def digest(titles: Sequence[str]) -> NoticeMessage:
-    """Many notices in one: a sweep that ends must not ring a phone a thousand times."""
+    """Many notices in one, so that the end of a sweep does not send a thousand messages."""
     lines = [one_line(title, MAX_TITLE_CHARS) for title in titles[:DIGEST_LINES]]
     if len(titles) > DIGEST_LINES:
         lines.append(f"… and {len(titles) - DIGEST_LINES} more.")
@@ -88,7 +88,7 @@ def _cure(kind: NoticeKind, job: JobRow) -> str:
 
 
 def _first_end(result: Mapping[str, Any] | None) -> str:
-    """Which task took the gang down, and how."""
+    """Which task failed first, and how."""
     if not result or result.get("task") is None:
         return ""
     if result.get("oom"):

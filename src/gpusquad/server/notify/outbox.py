@@ -1,7 +1,7 @@
-"""Notices on their way out. Written with the event that caused them, in one transaction, so that none is lost;
-sent later and outside of any transaction, again and again until it works or it is hopeless.
+"""Outgoing notices. Written in the transaction of their event, so that none is lost; sent later outside of
+transactions, and retried until delivered or given up.
 
-A crash between sending and noting it sends once more: at least once, not exactly once.
+After a crash between sending and recording it, a notice is sent again: at least once, not exactly once.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _log = structlog.get_logger("gpusquad.notices")
 NoticeOutcome = Literal["sent", "retried", "dead"]
 DUE_AT_ONCE = 1000
 DIGEST_FROM = 4
-"""So many due at once on one channel go as one."""
+"""Number of due notices on one channel that are sent as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """When to try again, and when no more."""
+    """When to retry, and when to give up."""
 
     first_s: float = 15.0
     most_s: float = 3600.0
     tries: int = 10
     give_up_s: float = 24 * 3600.0
-    """Older news is no news."""
+    """Older notices are not sent."""
 
     def next_us(self, now_us: int, row: NoticeRow) -> int | None:
-        """When to try this one again, after a try that failed now; None: no more."""
+        """Time of the next attempt after a failure now. None: give up."""
         if row.tries + 1 >= self.tries or now_us - row.created_us > self.give_up_s * US_PER_S:
             return None
         return now_us + int(min(self.first_s * 2.0 ** min(row.tries, 60), self.most_s) * US_PER_S)
@@ -56,7 +56,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What became of one notice."""
+    """Result of one notice."""
 
     id: int
     outcome: NoticeOutcome
@@ -78,16 +78,16 @@ class Outbox:
     backoff: Backoff = field(default_factory=Backoff)
     count: Callable[[NoticeOutcome], None] = _count_nothing
     at_once: int = 4
-    """Channels spoken to side by side, so that a slow one does not hold up the others."""
+    """Channels used in parallel, so that a slow one does not delay the others."""
 
     def __post_init__(self) -> None:
         self.has_new = threading.Event()
-        """Something was written since the last delivery."""
+        """A notice was written since the last delivery."""
         self._unsaved: list[_Result] = []
-        """What the store did not take. Kept, so that its outage does not send anything twice."""
+        """Results that the store did not accept. Kept, so that an outage does not cause repeated deliveries."""
 
     def enqueue(self, c: Connection, event: EventRow, job: JobRow, rules: Iterable[RuleRow]) -> int:
-        """Inside the transaction that records the event. Returns how many notices it makes."""
+        """Inside the transaction of the event. Returns the number of notices."""
         kind = kind_of(event.kind, event.state, event.attempt)
         if kind is None:
             return 0
@@ -100,7 +100,7 @@ class Outbox:
         return len(found)
 
     def note(self, c: Connection, told: Sequence[StoryEvent]) -> None:
-        """What the scheduler tells, inside its transaction: for ``Desk.in_transaction``."""
+        """Events of the scheduler, inside its transaction."""
         worth = [one for one in told if kind_of(one.kind, one.row.state, one.row.attempt) is not None]
         rules = {user: notices.rules(c, user) for user in {one.row.user for one in worth}}
         for one in worth:
@@ -109,7 +109,7 @@ class Outbox:
             self.enqueue(c, event, row, rules[row.user])
 
     def deliver_due(self) -> int:
-        """Send what is due, oldest first on each channel. Returns how many notices were looked at."""
+        """Send what is due, oldest first on each channel. Returns the number of notices handled."""
         self.has_new.clear()
         self._save()
         groups = self._load()
@@ -122,12 +122,12 @@ class Outbox:
         return sum(len(rows) for _, rows in groups)
 
     def next_due_us(self) -> int | None:
-        """When something is due next; None: nothing waits."""
+        """Time of the next due notice. None: there is none."""
         with self.database.read() as c:
             return notices.next_due_us(c)
 
     def retry(self, notice_id: int) -> bool:
-        """Give a dead notice all its tries again. False: there is no dead one of that number."""
+        """Give a dead notice all its attempts again. False: there is no dead notice of that number."""
         with self.database.write() as c:
             return notices.retry(c, notice_id, self.now_us())
 
@@ -142,7 +142,7 @@ class Outbox:
         return [(rule.url, sorted(by_rule[rule.id], key=lambda row: row.id)) for rule in rules if rule is not None]
 
     def _send_group(self, url: str, rows: Sequence[NoticeRow]) -> list[_Result]:
-        """All notices of one channel, in order. A failure is the channel's, so it counts for all that wait for it."""
+        """All notices of one channel, in order. A failure counts for all notices that wait for the channel."""
         parcels = [list(rows)] if len(rows) >= DIGEST_FROM else [[row] for row in rows]
         sent: list[_Result] = []
         while parcels:
@@ -157,8 +157,8 @@ class Outbox:
             self.sender.send(url, message.title, message.body)
         except SendFailed as failure:
             return failure
-        except Exception as error:  # a bug of ours must not stop the other channels; its text may hold the URL
-            _log.error("a channel failed in an unforeseen way", error=type(error).__name__)
+        except Exception as error:  # a bug must not stop the other channels; its text may contain the URL
+            _log.error("channel failed unexpectedly", error=type(error).__name__)
             return SendFailed(f"failed with {type(error).__name__}")
         return None
 
@@ -178,7 +178,7 @@ class Outbox:
         for result in self._unsaved:
             self.count(result.outcome)
             if result.outcome == "dead":
-                _log.warning("a notice was given up", notice=result.id, error=result.error)
+                _log.warning("notice given up", notice=result.id, error=result.error)
         self._unsaved.clear()
 
 

@@ -1,4 +1,4 @@
-"""Which events are worth a notice, and who gets it. Pure."""
+"""Which events cause a notice, and who gets it. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _BY_STATE: dict[str, NoticeKind] = {
     JobState.CANCELLED: "cancelled",
 }
 OTHER_WORDS: dict[str, NoticeKind] = {"succeeded": "finished", "timed_out": "failed", "delayed": "eta_moved"}
-"""What job files may call some kinds: by the state that a job ends in."""
+"""Aliases of kinds in job files, by the final state of a job."""
 _BY_EVENT: dict[str, NoticeKind] = {"hung": "hung", "eta_moved": "eta_moved"}
 
 
 def kind_of(event_kind: str, state: str, attempt: int) -> NoticeKind | None:
-    """The notice an event deserves; None: nobody needs to hear of it."""
+    """Kind of notice for an event. None: no notice."""
     if event_kind in _BY_EVENT:
         return _BY_EVENT[event_kind]
-    # An event that brings a job into a state is named after it. Others ("updated", "requeued") only carry the state
-    # along: a job whose priority changes while it runs has not started.
+    # An event that moves a job into a state is named after it. Others ("updated", "requeued") only carry the state: a
+    # job whose priority changes while it runs has not started.
     if event_kind != state:
         return None
     kind = _BY_STATE.get(state)
-    # In the queue again, after a retry: whoever asked to hear of the first time has.
+    # Requeued after a retry: the notice of the first time was sent.
     return None if kind == "queued" and attempt > 0 else kind
 
 
 def receivers(kind: NoticeKind, user: str, asked: Sequence[str] | None, rules: Iterable[RuleRow]) -> list[RuleRow]:
-    """The user's rules that want this kind. Kinds asked for in the job file replace those of the rules for that job."""
+    """The user's rules for this kind. Kinds given in the job file replace those of the rules for that job."""
     wanted = {OTHER_WORDS.get(word, word) for word in asked or ()}
     return [rule for rule in rules if rule.user == user and kind in (wanted or rule.kinds)]
 
@@ -51,9 +51,9 @@ def receivers(kind: NoticeKind, user: str, asked: Sequence[str] | None, rules: I
 def check_kinds(kinds: object, field: str = "kinds") -> list[NoticeKind]:
     """Known kinds, each once, in our order."""
     if not isinstance(kinds, (list, tuple)) or not kinds:
-        raise Invalid(field, "expected a list of kinds", f"known are {', '.join(KINDS)}")
+        raise Invalid(field, "is not a list of kinds", f"choose from {', '.join(KINDS)}")
     wanted = [OTHER_WORDS.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds]
     for kind in wanted:
         if kind not in KINDS:
-            raise Invalid(field, f"{str(kind)[:40]!r} is not a kind of notice", f"known are {', '.join(KINDS)}")
+            raise Invalid(field, f"{str(kind)[:40]!r} is not a kind of notice", f"choose from {', '.join(KINDS)}")
     return [kind for kind in KINDS if kind in wanted]

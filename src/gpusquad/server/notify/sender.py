@@ -16,7 +16,7 @@ __all__ = ["ChannelSender", "SendFailed", "Sender", "mask"]
 
 
 class Sender(Protocol):
-    """Speaks to channels."""
+    """Delivers to channels."""
 
     def send(self, url: str, title: str, body: str) -> None:
         """Deliver, or raise SendFailed."""
@@ -25,15 +25,15 @@ class Sender(Protocol):
 
 @dataclass(frozen=True)
 class ChannelSender:
-    """Every channel that Apprise knows, and files, as far as the list allows."""
+    """Every channel of Apprise, and files, if the allow-list permits."""
 
     allow: AllowList = field(default_factory=AllowList)
     folder: Path | None = None
-    """Where ``file://NAME`` writes; None: there is no such channel."""
+    """Folder of ``file://NAME``. None: there is no such channel."""
     timeout_s: float = 10.0
 
     def check(self, url: object) -> None:
-        """Refuse a URL that can never be sent to, in words for its owner. Nothing goes over the network."""
+        """Refuse a URL that can never work, with a message for its owner. Uses no network."""
         self._open(check_text(url))
 
     def send(self, url: str, title: str, body: str) -> None:
@@ -47,7 +47,7 @@ class ChannelSender:
     def _open(self, url: str) -> Callable[[str, str], None]:
         if url.partition("://")[0].lower() == "file":
             return self._open_file(url)
-        # Takes a second and some memory: only who sends notices pays.
+        # Takes a second and some memory, so it is imported only to send.
         from gpusquad.server.notify.apprise_channel import AppriseChannel
 
         return AppriseChannel(url, self.allow, self.timeout_s).send

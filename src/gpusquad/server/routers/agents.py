@@ -1,4 +1,4 @@
-"""Agents of a cluster's nodes: what they see of cards and runs."""
+"""Reports of node agents on cards and runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ router = APIRouter(tags=["agents"])
 
 
 async def node_of(request: Request) -> str:
-    """The node whose agent this is; the entrance has found it out."""
+    """The agent's node, found by the middleware."""
     node = request.scope.get(NODE)
     if not node:
-        raise unauthenticated("no token of an agent was sent")
+        raise unauthenticated("no agent token was sent")
     return node
 
 
 @router.post(SAMPLES, response_model=ReportAnswer)
 def report_samples(body: AgentSamples, node: Annotated[str, Depends(node_of)], svc: Svc) -> Answer:
-    """How the cards of the caller's node are, and the runs on them. The answer says how to divide the cards."""
+    """Report the cards of the caller's node and the runs on them. The answer gives their divide policies."""
     if svc.agents is None:
-        raise NotFound("agents do not report here")
+        raise NotFound("this service has no agents")
     cards = svc.agents.reports.take(node, body.model_dump())
     return Answer({"ok": True, "divide": {card: svc.divides.policy_of(card) for card in cards}})

@@ -1,4 +1,4 @@
-"""What a router keeps for as long as its app lives, beside the services that it is given."""
+"""Objects that a router keeps for the life of an app."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def kept(app: AppState, name: str, make: Callable[[], T]) -> T:
-    """One for the life of an app, made by the first who asks. Called on the loop, so nobody asks at the same time."""
+    """Create it at the first call. Called on the event loop, so there is no race."""
     found = getattr(app, name, None)
     if found is None:
         found = make()

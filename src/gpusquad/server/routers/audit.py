@@ -1,4 +1,4 @@
-"""Who changed what."""
+"""The audit log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def list_audit(
     limit: Limit = USUAL_ROWS,
     cursor: Cursor = None,
 ) -> Answer:
-    """Every change somebody made, newest first."""
+    """List all changes, newest first."""
     with svc.database.read() as c:
         found = audit.find(
             c,

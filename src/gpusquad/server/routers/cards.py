@@ -1,4 +1,4 @@
-"""Cards: how they are divided among those who share them, now and from now on."""
+"""Cards and their divide policies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gpusquad.server.permissions import Admin, Reader
 from gpusquad.server.schemas.cards import CardDetail, CardDivision, CardDivisionPage, DivideRequest, DivideRevisionPage
 from gpusquad.server.views import page
 
-# Ids of cards may have a slash in them ("node0/3"), written as it is or as %2F.
+# Ids of cards can contain a slash ("node0/3"), written as it is or as %2F.
 router = APIRouter(prefix="/cards", tags=["cards"])
 
 
 @router.get("", response_model=CardDivisionPage)
 def list_cards(_: Reader, svc: Svc) -> Answer:
-    """Every card, and how it is to be divided among those who share it."""
+    """List all cards with their divide policies."""
     return Answer(page([division_view(division) for division in svc.divides.all()]))
 
 
 @router.put("/{card:path}/divide", response_model=CardDivision)
 def set_card_divide(card: CardRef, body: DivideRequest, who: Admin, svc: Svc) -> Answer:
-    """Divide a card by another policy. Jobs on it run on, and the change holds from the next squad of kernels on."""
+    """Set a card's divide policy. Jobs on it continue; the change takes effect with the next squad."""
     data = {"policy": body.policy, "note": body.note}
     division = svc.divides.set(
         card, body.policy, who, body.note, lambda c, found: svc.audit.note(c, who, "card.divide", found, data)
@@ -33,12 +33,12 @@ def set_card_divide(card: CardRef, body: DivideRequest, who: Admin, svc: Svc) ->
 
 @router.get("/{card:path}/divide/revisions", response_model=DivideRevisionPage)
 def list_card_divides(card: CardRef, _: Reader, svc: Svc, limit: Limit = USUAL_ROWS) -> Answer:
-    """Every change of how a card is divided, newest first."""
+    """List all changes of a card's divide policy, newest first."""
     return Answer(page([revision_view(row) for row in svc.divides.revisions(card, limit)]))
 
 
-# Takes every path that no route before it takes: further ones about a card go above, or into routers before this one.
+# Matches every path that no route before it matches: other routes for cards go above, or into earlier routers.
 @router.get("/{card:path}", response_model=CardDetail)
 def get_card(card: CardRef, who: Reader, svc: Svc) -> Answer:
-    """How a card is divided at this moment, and among whom. Jobs of other tenants have no names here."""
+    """Show how a card is divided now. Jobs of other tenants are not named."""
     return Answer(detail_view(svc.divides.get(card), who))

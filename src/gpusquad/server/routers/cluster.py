@@ -1,4 +1,4 @@
-"""Machines, cards and their maintenance."""
+"""Nodes, cards and their maintenance."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _DONE = {"ok": True}
 
 @router.get("/cluster", response_model=ClusterView)
 def get_cluster(_: Reader, svc: Svc) -> Answer:
-    """All machines in a few numbers."""
+    """Summarise all nodes."""
     cluster = svc.scheduler.cluster()
     return Answer(asdict(cluster) | {"usable": {str(size): count for size, count in cluster.usable.items()}})
 
 
 @router.get("/nodes", response_model=NodePage)
 def list_nodes(who: Reader, svc: Svc) -> Answer:
-    """Machines with their cards, and who is on them. Jobs of other tenants have no names here."""
+    """List nodes with their cards and jobs. Jobs of other tenants are not named."""
     return Answer(page([node_view(node, who) for node in svc.scheduler.nodes()]))
 
 
 @router.post("/nodes/{node}/drain", response_model=Done)
 def drain_node(node: NodeId, who: Admin, svc: Svc, body: CauseRequest | None = None) -> Answer:
-    """Nothing new starts on this node; what runs, runs on."""
+    """Start no new jobs on this node. Running jobs finish."""
     cause = body.cause if body else ""
     svc.scheduler.drain(node, who, cause)
     svc.audit.record(who, "node.drain", node, {"cause": cause})
@@ -50,16 +50,16 @@ def drain_node(node: NodeId, who: Admin, svc: Svc, body: CauseRequest | None = N
 
 @router.post("/nodes/{node}/undrain", response_model=Done)
 def undrain_node(node: NodeId, who: Admin, svc: Svc) -> Answer:
-    """The node takes work again."""
+    """Use the node again."""
     svc.scheduler.undrain(node, who)
     svc.audit.record(who, "node.undrain", node)
     return Answer(_DONE)
 
 
-# Ids of cards have a slash in them ("node0/3"), written as it is or as %2F.
+# Ids of cards contain a slash ("node0/3"), written as it is or as %2F.
 @router.post("/cards/{card:path}/cordon", response_model=Done)
 def cordon_card(card: CardId, who: Admin, svc: Svc, body: CauseRequest | None = None) -> Answer:
-    """Nothing new starts on this card; what runs, runs on."""
+    """Start no new jobs on this card. Running jobs finish."""
     cause = body.cause if body else ""
     svc.scheduler.cordon(card, who, cause)
     svc.audit.record(who, "card.cordon", card, {"cause": cause})
@@ -68,7 +68,7 @@ def cordon_card(card: CardId, who: Admin, svc: Svc, body: CauseRequest | None = 
 
 @router.post("/cards/{card:path}/uncordon", response_model=Done)
 def uncordon_card(card: CardId, who: Admin, svc: Svc) -> Answer:
-    """The card takes work again."""
+    """Use the card again."""
     svc.scheduler.uncordon(card, who)
     svc.audit.record(who, "card.uncordon", card)
     return Answer(_DONE)
@@ -81,9 +81,9 @@ def list_samples(
     svc: Svc,
     since_s: TimeS = None,
     until_s: TimeS = None,
-    every_s: Annotated[float, Query(ge=0, le=1e8, allow_inf_nan=False, description="Means over such spans")] = 0.0,
+    every_s: Annotated[float, Query(ge=0, le=1e8, allow_inf_nan=False, description="Mean over such spans")] = 0.0,
 ) -> Answer:
-    """How busy a card was; the last hour unless told otherwise."""
+    """Show the utilisation of a card, by default of the last hour."""
     if all(known.id != card for known in svc.scheduler.cards()):
         raise NotFound(f"there is no card {card!r}", field="card", cure="gpusquad nodes lists them")
     now_us = svc.clock.now_us()
@@ -96,16 +96,16 @@ def list_samples(
 
 @router.get("/windows", response_model=WindowPage)
 def list_windows(_: Reader, svc: Svc) -> Answer:
-    """Announced maintenance."""
+    """List maintenance windows."""
     return Answer(page([window_view(window) for window in svc.scheduler.windows()]))
 
 
 @router.post("/windows", status_code=201, response_model=WindowView)
 def add_window(body: WindowRequest, who: Admin, svc: Svc) -> Answer:
-    """Announce maintenance: no gang starts there that would run into it."""
+    """Add a maintenance window: no gang starts there that would run into it."""
     start_us, end_us = round(body.start_s * US_PER_S), to_us(body.end_s)
     if end_us is not None and end_us <= start_us:
-        raise Invalid("end_s", "is not after start_s", "leave it out if the end is not known")
+        raise Invalid("end_s", "must be after start_s", "leave it out if the end is unknown")
     window = svc.scheduler.add_window(tuple(dict.fromkeys(body.nodes)), start_us, end_us, who, body.cause)
     svc.audit.record(who, "window.add", window.id, body.model_dump())
     return Answer(window_view(window), status_code=201)
@@ -113,7 +113,7 @@ def add_window(body: WindowRequest, who: Admin, svc: Svc) -> Answer:
 
 @router.delete("/windows/{window}", status_code=204, response_class=Response)
 def remove_window(window: RowId, who: Admin, svc: Svc) -> Response:
-    """Call maintenance off."""
+    """Remove a maintenance window."""
     svc.scheduler.remove_window(window, who)
     svc.audit.record(who, "window.remove", window)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""How well the cards were used, and what is free of them now."""
+"""Use of GPU-hours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.server.wiring import Services
 
 router = APIRouter(tags=["efficiency"])
 MAX_HOURS = 168
-Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="Looked back")]
+Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="Hours before now")]
 
 
 async def efficiency_service(request: Request) -> EfficiencyService:
@@ -33,10 +33,11 @@ async def efficiency_service(request: Request) -> EfficiencyService:
 async def get_efficiency(
     _: Reader, svc: Svc, service: Annotated[EfficiencyService, Depends(efficiency_service)], hours: Hours = 24
 ) -> Answer:
-    """GPU-hours of all tenants by what became of them, in all and by node. Attempts tell what was given, samples how
-    busy it was, thirty looks in each slot who waited; a job counts as waiting from its submission, or the end of an
-    attempt, to its next start, unless it is held now. Slots are ten minutes long, and longer for many cards or a long
-    time; of each the samples of the first ten minutes are read. A slot without a sample of a card is unknown."""
+    """Show GPU-hours of all tenants by use, in total and by node. Attempts give the allocation, samples the
+    utilisation, and thirty instants in each slot the pending jobs. A job counts as pending from its submission, or the
+    end of an attempt, to its next start, unless it is held now. Slots are ten minutes long, and longer for many cards
+    or a long time; of each, the samples of the first ten minutes are read. A slot without a sample of a card is
+    unknown."""
     return Answer(await svc.slow.run(lambda: _efficiency(service, hours)))
 
 

@@ -1,4 +1,4 @@
-"""What happens to jobs, as it happens."""
+"""Stream of job events."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ async def stream_events(
     request: Request,
     who: Reader,
     svc: Svc,
-    after: Annotated[int | None, Query(ge=0, le=2**53, description="The last event known; none: only new ones")] = None,
-    last_event_id: Annotated[str | None, Header(pattern=r"^[0-9]{1,15}$", description="The same, sent again")] = None,
+    after: Annotated[int | None, Query(ge=0, le=2**53, description="Last known event; none: only new events")] = None,
+    last_event_id: Annotated[
+        str | None, Header(pattern=r"^[0-9]{1,15}$", description="The same, after a reconnect")
+    ] = None,
 ) -> Response:
-    """Every change of every job one may see."""
+    """Stream all events of all jobs that the caller may see."""
     begin = after if last_event_id is None else int(last_event_id)
     tenant = tenant_seen(who, None)
     return stream(request, svc, lambda pulse: follow_events(svc, tenant, begin, pulse))

@@ -1,4 +1,4 @@
-"""What is free now, for a gang of a size."""
+"""Free capacity for a gang of a given size."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ router = APIRouter(tags=["cluster"])
 
 @router.get("/free", response_model=FreeView)
 def get_free(_: Reader, svc: Svc, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1) -> Answer:
-    """Cards by what they are good for now, and how many gangs of so many GPUs fit."""
+    """Count cards by state, and the gangs of this size that fit."""
     with svc.database.read() as c:
         cordoned = {row.target for row in marks.all(c, "cordon")}
     return Answer(counted(svc.scheduler.cards(), gpus, cordoned))
 
 
 def counted(cards: Sequence[CardStatus], gpus: int, cordoned: Collection[str]) -> Plain:
-    """``cordoned``: by somebody. Whatever else keeps a card out is a fault."""
+    """``cordoned``: by an administrator. Any other block is a fault."""
     states = Counter(card.state for card in cards)
     blocks = Counter(card.node for card in cards if card.state == "free")
     gangs = sum(count // gpus for count in blocks.values())

@@ -1,4 +1,4 @@
-"""Goals of jobs, and how far they are met."""
+"""SLOs of jobs and their attainment."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ async def slo_service(request: Request) -> SloService:
 @router.get("/goals", response_model=GoalsView)
 async def get_goals(
     who: Reader, svc: Svc, service: Annotated[SloService, Depends(slo_service)],
-    hours: Annotated[int, Query(ge=1, le=MAX_HOURS, description="Looked back")] = 24,
+    hours: Annotated[int, Query(ge=1, le=MAX_HOURS, description="Hours before now")] = 24,
 ) -> Answer:  # fmt: skip
-    """Weights, goals and how far they are met, by tenant and by job; one's own tenant unless one administers.
-    Deadlines are judged by the store. Attainment of latency, throughput and availability is what whoever divides a
-    card says: on record once a minute, and more often while somebody asks."""
+    """Show weights, SLOs and their attainment, by tenant and job; for administrators of all tenants, otherwise of the
+    caller's. Deadlines are judged by the store. Attainment of latency, throughput and availability is reported by the
+    card daemons: stored once a minute, and more often kept while it is requested."""
     return Answer(await svc.slow.run(lambda: _goals(svc, who, service, hours)))
 
 
@@ -53,7 +53,7 @@ def _goals(svc: Services, who: Who, service: SloService, hours: int) -> Plain:
         weights = {row.name: row.weight for row in people.tenants(c)}
         revisions = policy.all(c, MAX_REVISIONS)
         record = goal_samples.since(c, since_us, MAX_POINTS)
-    # Looked at for all, whoever asks: what is kept serves everybody.
+    # For all jobs, whoever asks, because the snapshots serve all callers.
     looks = service.looks(every, svc.scheduler.cards())
     seen, now = [goal for goal in every if may_see(who, goal)], looks[-1].jobs if looks else {}
     points = _attainment([*_on_record(record), *looks], {goal.id for goal in seen}, since_us)
@@ -146,7 +146,7 @@ def _attainment(looks: Sequence[SloSnapshot], wanted: set[str], since_us: int) -
 
 
 def _holding(revisions: Sequence[policy.PolicyRow], since_us: int) -> list[policy.PolicyRow]:
-    """Those set since then, and the one that held before; oldest first."""
+    """Those set since then, and the one in use before; oldest first."""
     found = []
     for row in revisions:
         found.append(row)

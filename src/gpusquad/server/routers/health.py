@@ -1,4 +1,4 @@
-"""Whether the service lives and takes work, and its numbers. Outside of the API's prefix, and without a token."""
+"""Health and metrics. Outside the API's prefix and without a token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def healthz() -> Answer:
 
 @router.get("/readyz", response_model=HealthView)
 def readyz(svc: Svc) -> Answer:
-    """Whether jobs are taken and decided on."""
+    """Whether jobs are accepted and scheduled."""
     is_ready, reason = svc.scheduler.ready()
     if not is_ready:
         raise Unavailable(reason)
@@ -37,7 +37,7 @@ def readyz(svc: Svc) -> Answer:
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
 def metrics(request: Request, svc: Svc) -> Response:
-    """Open to this machine; from elsewhere to administrators only: the numbers name tenants."""
+    """Open to this machine. From elsewhere for administrators only, because the metrics name tenants."""
     if not _is_local(request):
         check_admin(caller_of(request).who)
     page, content_type = svc.metrics.render(request.headers.get("accept", ""))
@@ -45,7 +45,7 @@ def metrics(request: Request, svc: Svc) -> Response:
 
 
 def _is_local(request: Request) -> bool:
-    """Whoever comes through a proxy on this machine comes from elsewhere."""
+    """A request through a proxy on this machine comes from elsewhere."""
     if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
         return False
     try:

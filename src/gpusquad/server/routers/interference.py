@@ -1,4 +1,4 @@
-"""What jobs on one card cost each other."""
+"""Interference between jobs on one card."""
 
 from __future__ import annotations
 
@@ -36,16 +36,15 @@ async def interference_service(request: Request) -> InterferenceService:
 async def get_interference(
     who: Reader, svc: Svc, service: Annotated[InterferenceService, Depends(interference_service)]
 ) -> Answer:
-    """What the service knows of workloads that share a card: alone, every two of them beside each other and where the
-    figure comes from, and how far off the model was. Workloads that were only learned of have names that tenants
-    gave them: they are for administrators."""
+    """Show known interference: workloads alone, all pairs with the source of each value, and the model's error.
+    Workloads that were only learned have names chosen by tenants, so they are for administrators."""
     return Answer(await svc.slow.run(lambda: service.tables(_model(svc), who.is_admin)))
 
 
 @router.get("/jobs/{job}/neighbours", response_model=NeighboursView)
 def job_neighbours(row: SeenJob, who: Reader, svc: Svc) -> Answer:
-    """Who is on the cards of a job now, and the slowdown that is expected and seen. Jobs of other tenants have no
-    names here."""
+    """List the neighbours of a job on its cards, with the predicted and observed slowdown. Jobs of other tenants are
+    not named."""
     return Answer(_neighbours(row, who, svc))
 
 

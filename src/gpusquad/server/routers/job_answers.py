@@ -1,4 +1,4 @@
-"""Why a job waits, when it starts, what happened to it, and what would happen to another one."""
+"""Why a job is pending, when it starts, its events, and what-if queries."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ router = APIRouter(tags=["answers"])
 
 @router.get("/jobs/{job}/why", response_model=WhyView)
 async def why_job(row: SeenJob, svc: Svc) -> Answer:
-    """Everything that keeps a job from starting now."""
+    """List all reasons why a job is pending."""
     return Answer(await svc.slow.run(lambda: _why(row, svc)))
 
 
 @router.get("/jobs/{job}/when", response_model=WhenView)
 async def when_job(row: SeenJob, svc: Svc) -> Answer:
-    """When a job is expected to start and how long to run, as ranges, and how good such forecasts were."""
+    """Forecast the start and predict the run time of a job, as ranges, with the accuracy of such forecasts."""
     return Answer(await svc.slow.run(lambda: _when(row, svc)))
 
 
 @router.post("/whatif", response_model=WhatIfView)
 async def what_if(body: FileRequest, who: Member, svc: Svc) -> Answer:
-    """What a job would meet if it were submitted now. Nothing is submitted."""
+    """Show what would happen to a job submitted now. Nothing is submitted."""
     return Answer(await svc.slow.run(lambda: _what_if(body, who, svc)))
 
 
@@ -49,7 +49,7 @@ async def what_if(body: FileRequest, who: Member, svc: Svc) -> Answer:
 def job_story(
     row: SeenJob, svc: Svc, limit: Limit = MAX_ROWS, cursor: Annotated[int, Query(ge=0, le=2**53)] = 0
 ) -> Answer:
-    """What happened to a job, oldest first."""
+    """List the events of a job, oldest first."""
     with svc.database.read() as c:
         found = events.of_job(c, row.id, cursor, limit + 1)
     more = len(found) > limit
@@ -59,7 +59,7 @@ def job_story(
 def _why(row: JobRow, svc: Services) -> Plain:
     answer = WhyAnswer(None, ())
     if row.state not in FINAL_STATES:
-        with suppress(NotFound):  # it ended just now
+        with suppress(NotFound):  # it has just ended
             answer = svc.scheduler.why(row.id)
     return {
         "state": str(row.state),

@@ -1,4 +1,4 @@
-"""Jobs: submitted, listed, changed, stopped."""
+"""Jobs: submit, list, change, stop."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=128,
         pattern=r"^[\x21-\x7e]+$",
-        description="The same key of the same user is one submission, however often it is sent",
+        description="Requests with the same key of the same user count as one submission",
     ),
 ]
 
@@ -97,7 +97,7 @@ def list_jobs(
     limit: Limit = USUAL_ROWS,
     cursor: Cursor = None,
 ) -> Answer:
-    """Jobs of any state, newest first."""
+    """List jobs of any state, newest first."""
     held_to = tenant_seen(who, tenant)
     where = JobFilter(
         states=split_states(state) or None,
@@ -117,7 +117,7 @@ def list_jobs(
 
 @router.get("/{job}", response_model=JobDetail)
 def get_job(row: SeenJob, svc: Svc) -> Answer:
-    """One job as it is now, and how good predictions such as its own were."""
+    """Show one job, with the accuracy of predictions like its own."""
     if not row.forecast:
         return Answer(job_view(row) | {"run_record": None})
     with svc.database.read() as c:
@@ -127,13 +127,13 @@ def get_job(row: SeenJob, svc: Svc) -> Answer:
 
 @router.get("/{job}/source", response_model=JobSource)
 def get_job_source(row: LoggedJob) -> Answer:
-    """The job as it was accepted: command, environment, what it asks for. For its owner."""
+    """Show the job as it was accepted: command, environment, requests. For its owner."""
     return Answer({"spec": row.spec})
 
 
 @router.patch("/{job}", response_model=ChangedJob)
 def change_job(row: OwnedJob, body: ChangeRequest, who: Member, svc: Svc) -> Answer:
-    """Change a job that waits or runs."""
+    """Change a pending or running job."""
     change = submission.change_of(body)
     svc.scheduler.update(row.id, change, who)
     svc.audit.record(who, "job.change", row.id, body.model_dump(exclude_none=True))
@@ -142,7 +142,7 @@ def change_job(row: OwnedJob, body: ChangeRequest, who: Member, svc: Svc) -> Ans
 
 @router.post("/{job}/cancel", response_model=JobView)
 def cancel_job(row: OwnedJob, who: Member, svc: Svc, body: CauseRequest | None = None) -> Answer:
-    """Take a job back, or stop it."""
+    """Cancel a job."""
     cause = body.cause if body else ""
     svc.scheduler.cancel(row.id, who, cause or f"cancelled by {who.user}")
     svc.audit.record(who, "job.cancel", row.id, {"cause": cause})
@@ -159,7 +159,7 @@ def hold_job(row: OwnedJob, who: Member, svc: Svc) -> Answer:
 
 @router.post("/{job}/release", response_model=JobView)
 def release_job(row: OwnedJob, who: Member, svc: Svc) -> Answer:
-    """Let a held job go on."""
+    """Release a held job."""
     svc.scheduler.release(row.id, who)
     svc.audit.record(who, "job.release", row.id)
     return _now(row, svc)
@@ -167,7 +167,7 @@ def release_job(row: OwnedJob, who: Member, svc: Svc) -> Answer:
 
 @router.post("/{job}/resubmit", status_code=201, response_model=SubmissionAnswer)
 def resubmit_job(row: OwnedJob, who: Member, svc: Svc, key: IdempotencyKey = None) -> Answer:
-    """The same job once more, as a new one."""
+    """Submit the same job again, as a new one."""
     return submission.submit([submission.again(row)], who, svc, key, "job.resubmit")
 
 

@@ -1,4 +1,4 @@
-"""What tasks wrote."""
+"""Logs of tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_BYTES = 1 << 20
 USUAL_BYTES = 1 << 18
 MAX_LINES = 100_000
 Whole = Annotated[int | None, Query(ge=0, le=2**53)]
-Lines = Annotated[int | None, Query(ge=0, le=MAX_LINES, description="Begin with so many last lines")]
+Lines = Annotated[int | None, Query(ge=0, le=MAX_LINES, description="Start with this many last lines")]
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events log and end"}
 }
@@ -43,12 +43,12 @@ def read_logs(
     tail: Lines = None,
     limit: Annotated[int, Query(ge=1, le=MAX_BYTES, description="Bytes")] = USUAL_BYTES,
 ) -> Answer:
-    """A part of a task's log: from an offset in bytes on, or its last lines. Attempt: the latest unless given."""
+    """Read a part of a task's log: from an offset in bytes, or its last lines. Of the latest attempt unless given."""
     if offset is not None and tail is not None:
-        raise Invalid("tail", "stands beside offset", "give one of them")
+        raise Invalid("tail", "excludes offset", "give one of them")
     try:
         return _part(row, svc, task, attempt, offset, tail, limit)
-    except ConnectionError as error:  # logs that are elsewhere
+    except ConnectionError as error:  # remote logs
         raise Unavailable(str(error)) from None
 
 
@@ -59,11 +59,13 @@ async def stream_logs(
     svc: Svc,
     task: Annotated[str, Query(pattern=r"^(all|[0-9]{1,7})$")] = "all",
     tail: Lines = None,
-    last_event_id: Annotated[str | None, Header(max_length=8192, description="Go on behind this event")] = None,
+    last_event_id: Annotated[str | None, Header(max_length=8192, description="Continue after this event")] = None,
 ) -> Response:
-    """A job's log as it is written, over all attempts, up to its end."""
+    """Stream a job's log as it is written, over all attempts, up to its end."""
     if task == "all" and (tasks := tasks_of(row)) > MAX_FOLLOWED:
-        raise Invalid("task", f"the job has {tasks} tasks, too many to follow at once", "name one: task=0")
+        raise Invalid(
+            "task", f"is required: the job has {tasks} tasks, too many to follow at once", "for example task=0"
+        )
     place = LogPosition.parse(last_event_id) if last_event_id else LogPosition(0 if tail is None else row.attempt)
     follower = LogFollower(svc, row.id, None if task == "all" else int(task), place, None if last_event_id else tail)
     return stream(request, svc, follower.events)
@@ -88,6 +90,6 @@ def _attempt(row: JobRow, asked: int | None, svc: Services) -> tuple[int, LogRea
             raise NotFound(f"job {row.id} has had {row.attempt + 1} attempts", field="attempt", cure="count from 0")
         return asked, svc.logs.reader(row.id, asked)
     reader = svc.logs.reader(row.id, row.attempt)
-    if reader is None and row.attempt > 0:  # it waits for its next attempt: the one before is what there is to read
+    if reader is None and row.attempt > 0:  # it waits for its next attempt, so the last one is read
         return row.attempt - 1, svc.logs.reader(row.id, row.attempt - 1)
     return row.attempt, reader

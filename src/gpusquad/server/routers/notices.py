@@ -1,4 +1,4 @@
-"""Notices: who is told what, and what is on its way."""
+"""Notices: rules and deliveries."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from gpusquad.store.notices import NoticeRow, RuleRow
 router = APIRouter(prefix="/notices", tags=["notices"])
 
 MAX_RULES = 50
-"""Of one user."""
+"""Rules per user."""
 
 
 @router.get("/rules", response_model=RulePage)
 def list_rules(who: Reader, svc: Svc) -> Answer:
-    """One's own rules. Addresses are shown without their secrets."""
+    """List the caller's rules. Addresses are shown without their secrets."""
     with svc.database.read() as c:
         rows = notices.rules(c, who.user)
     return Answer(page([_rule_view(row) for row in rows]))
@@ -45,13 +45,13 @@ def list_rules(who: Reader, svc: Svc) -> Answer:
 
 @router.post("/rules", status_code=201, response_model=RuleView)
 def add_rule(body: RuleRequest, who: Member, svc: Svc) -> Answer:
-    """Tell me about such events there."""
+    """Add a rule: send notices of these kinds to this address."""
     kinds: list[str] = list(check_kinds(body.kinds))
     svc.notices.check(body.url)
     now_us = svc.clock.now_us()
     with svc.database.write() as c:
         if len(notices.rules(c, who.user)) >= MAX_RULES:
-            raise Conflict(f"you have {MAX_RULES} rules already", cure="remove those that are not needed")
+            raise Conflict(f"you already have {MAX_RULES} rules", cure="remove unused ones")
         number = notices.add_rule(c, who.user, kinds, body.url, body.label, now_us)
         told = {"kinds": kinds, "channel": mask(body.url), "label": body.label}
         svc.audit.note(c, who, "notice_rule.add", str(number), told)
@@ -60,7 +60,7 @@ def add_rule(body: RuleRequest, who: Member, svc: Svc) -> Answer:
 
 @router.delete("/rules/{rule}", status_code=204, response_class=Response)
 def remove_rule(rule: NumberId, who: Member, svc: Svc) -> Response:
-    """No more of these, and not those on their way either."""
+    """Remove a rule and its undelivered notices."""
     with svc.database.write() as c:
         _own_rule(c, rule, who)
         notices.remove_rule(c, rule)
@@ -72,7 +72,7 @@ def remove_rule(rule: NumberId, who: Member, svc: Svc) -> Response:
 def list_outbox(
     who: Reader, svc: Svc, state: NoticeState | None = None, limit: Limit = USUAL_ROWS, cursor: Cursor = None
 ) -> Answer:
-    """One's own notices, newest first: waiting, sent, or dead (given up on)."""
+    """List the caller's notices, newest first: waiting, sent, or dead (given up)."""
     with svc.database.read() as c:
         found = notices.outbox(c, state, None if who.is_admin else who.user, limit, cursor)
     return Answer(page([_notice_view(row) for row in found.items], found.next_cursor))
@@ -80,9 +80,9 @@ def list_outbox(
 
 @router.post("/test", response_model=TestResult)
 def test_notice(body: TestRequest, who: Member, svc: Svc) -> Answer:
-    """Send one notice now, to an address or as a rule would."""
+    """Send one notice now, to an address or by a rule."""
     if (body.url is None) == (body.rule is None):
-        raise Invalid("url", "give url or rule", "one of the two")
+        raise Invalid("url", "or rule is required", "give one of the two")
     if body.url is None:
         with svc.database.read() as c:
             url = _own_rule(c, body.rule or 0, who).url
@@ -96,14 +96,14 @@ def test_notice(body: TestRequest, who: Member, svc: Svc) -> Answer:
 
 @router.post("/{notice}/retry", response_model=Done)
 def retry_notice(notice: NumberId, who: Member, svc: Svc) -> Answer:
-    """Try a dead one from the beginning."""
+    """Retry a dead notice from the beginning."""
     with svc.database.write() as c:
         row = notices.get(c, notice)
         if row is None:
             raise NotFound(f"there is no notice {notice}", field="notice")
         _own_rule(c, row.rule_id, who, f"there is no notice {notice}")
         if not notices.retry(c, notice, svc.clock.now_us()):
-            raise Conflict(f"notice {notice} is {row.state}", cure="only dead ones can be tried again")
+            raise Conflict(f"notice {notice} is {row.state}", cure="only dead ones can be retried")
         svc.audit.note(c, who, "notice.retry", str(notice))
     svc.notices.wake()
     return Answer({"ok": True})

@@ -32,7 +32,7 @@ router = APIRouter(tags=["people"])
 
 @router.get("/me", response_model=Me)
 async def get_me(request: Request, who: Reader) -> Answer:
-    """Who asks, and what they may do."""
+    """Show the caller and its permissions."""
     caller = caller_of(request)
     return Answer({
         "user": who.user, "tenant": who.tenant, "role": who.role, "scopes": sorted(who.scopes),
@@ -46,7 +46,7 @@ async def get_me(request: Request, who: Reader) -> Answer:
 
 @router.get("/tenants", response_model=TenantPage)
 def list_tenants(who: Reader, svc: Svc) -> Answer:
-    """All tenants for administrators, one's own for others."""
+    """List all tenants for administrators, otherwise the caller's."""
     with svc.database.read() as c:
         rows = people.tenants(c)
     return Answer(page([asdict(row) for row in rows if who.is_admin or row.name == who.tenant]))
@@ -54,12 +54,12 @@ def list_tenants(who: Reader, svc: Svc) -> Answer:
 
 @router.post("/tenants", status_code=201, response_model=TenantView)
 def add_tenant(body: NewTenant, who: Admin, svc: Svc) -> Answer:
-    """A new tenant."""
+    """Create a tenant."""
     row = TenantRow(**body.model_dump())
     _check_quota(row)
     with svc.database.write() as c:
         if people.tenant(c, row.name) is not None:
-            raise Conflict(f"there is a tenant {row.name} already", field="name")
+            raise Conflict(f"tenant {row.name} already exists", field="name")
         people.put_tenant(c, row)
         svc.audit.note(c, who, "tenant.add", row.name, body.model_dump())
     svc.scheduler.reload_tenants()
@@ -68,7 +68,7 @@ def add_tenant(body: NewTenant, who: Admin, svc: Svc) -> Answer:
 
 @router.put("/tenants/{name}", response_model=TenantView)
 def put_tenant(name: PathName, body: TenantRequest, who: Admin, svc: Svc) -> Answer:
-    """A tenant's weight, guarantee and limits, all of them; made if it is not there."""
+    """Set a tenant's weight, guarantee and limits, all of them; created if it does not exist."""
     row = TenantRow(name, **body.model_dump())
     _check_quota(row)
     with svc.database.write() as c:
@@ -80,7 +80,7 @@ def put_tenant(name: PathName, body: TenantRequest, who: Admin, svc: Svc) -> Ans
 
 def _check_quota(row: TenantRow) -> None:
     if row.guaranteed_gpus is not None and row.limit_gpus is not None and row.guaranteed_gpus > row.limit_gpus:
-        raise Invalid("guaranteed_gpus", "is more than limit_gpus", "raise the limit or lower the guarantee")
+        raise Invalid("guaranteed_gpus", "must not exceed limit_gpus", "raise the limit or lower the guarantee")
 
 
 # -- users ---------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _check_quota(row: TenantRow) -> None:
 
 @router.get("/users", response_model=UserPage)
 def list_users(who: Reader, svc: Svc) -> Answer:
-    """All users for administrators, those of one's own tenant for others."""
+    """List all users for administrators, otherwise those of the caller's tenant."""
     with svc.database.read() as c:
         rows = people.users(c, None if who.is_admin else who.tenant)
     return Answer(page([asdict(row) for row in rows]))
@@ -96,11 +96,11 @@ def list_users(who: Reader, svc: Svc) -> Answer:
 
 @router.post("/users", status_code=201, response_model=UserView)
 def add_user(body: NewUser, who: Admin, svc: Svc) -> Answer:
-    """A new user. A token lets them in."""
+    """Create a user, who needs a token for access."""
     row = UserRow(**body.model_dump())
     with svc.database.write() as c:
         if people.user(c, row.name) is not None:
-            raise Conflict(f"there is a user {row.name} already", field="name")
+            raise Conflict(f"user {row.name} already exists", field="name")
         _check_tenant(c, row)
         people.put_user(c, row)
         svc.audit.note(c, who, "user.add", row.name, body.model_dump())
@@ -109,7 +109,7 @@ def add_user(body: NewUser, who: Admin, svc: Svc) -> Answer:
 
 @router.patch("/users/{name}", response_model=UserView)
 def change_user(name: PathName, body: UserChange, who: Admin, svc: Svc) -> Answer:
-    """Another tenant or role, or shut out. Takes effect at once."""
+    """Change a user's tenant or role, or disable the user. Takes effect at once."""
     with svc.database.write() as c:
         before = people.user(c, name)
         if before is None:
@@ -125,10 +125,10 @@ def change_user(name: PathName, body: UserChange, who: Admin, svc: Svc) -> Answe
 
 def _check_tenant(c: Connection, row: UserRow) -> None:
     if people.tenant(c, row.tenant) is None:
-        raise Invalid("tenant", f"there is no tenant {row.tenant!r}", "make it first")
+        raise Invalid("tenant", f"does not exist: {row.tenant!r}", "create it first")
 
 
 def _check_admin_left(c: Connection) -> None:
-    """Else nobody could ever put it right again."""
+    """Otherwise the change could never be undone."""
     if not any(user.role == "admin" and not user.disabled for user in people.users(c)):
-        raise Conflict("no administrator would be left", cure="make somebody else administrator first")
+        raise Conflict("no administrator would be left", cure="make another user administrator first")

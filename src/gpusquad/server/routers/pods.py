@@ -1,4 +1,4 @@
-"""Pods of a cluster: which job they are part of."""
+"""Pods of a cluster and their jobs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ PodName = Annotated[str, Path(max_length=253, pattern=_NAME)]
 
 @router.get("/{namespace}/{pod}/job", response_model=JobView)
 def job_of_pod(namespace: Namespace, pod: PodName, who: Reader, svc: Svc) -> Answer:
-    """The job that a pod is part of. It has none while its gang is not complete, or if it cannot be read."""
+    """Show the job of a pod. There is none while its gang is incomplete, or if the pod cannot be parsed."""
     job_id = svc.pods.job_of_pod(namespace, pod) if svc.pods is not None else ""
     if not job_id:
-        raise NotFound(f"pod {namespace}/{pod} is part of no job", field="pod", cure="its events say what it waits for")
+        raise NotFound(
+            f"pod {namespace}/{pod} belongs to no job", field="pod", cure="its events show what it waits for"
+        )
     with svc.database.read() as c:
         return Answer(job_view(job_seen(c, job_id, who)))

@@ -1,4 +1,4 @@
-"""What decides who runs where, and how it came to be so."""
+"""Scheduling policies and their revisions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ router = APIRouter(prefix="/policy", tags=["policy"])
 
 @router.get("", response_model=PolicyView)
 def get_policy(_: Reader, svc: Svc) -> Answer:
-    """What decides now, and since when."""
+    """Show the policies in use, and since when."""
     return Answer(policy_view(svc.scheduler.policy()))
 
 
 @router.put("", response_model=PolicyView)
 def set_policy(body: PolicyRequest, who: Admin, svc: Svc) -> Answer:
-    """Other policies from the next decision on. What runs, runs on."""
+    """Set other policies from the next cycle on. Running jobs continue."""
     settings = _settings(body)
     status = svc.scheduler.set_policy(settings, who, body.note)
     svc.divides.follow()
@@ -37,7 +37,7 @@ def set_policy(body: PolicyRequest, who: Admin, svc: Svc) -> Answer:
 
 @router.get("/revisions", response_model=RevisionPage)
 def list_revisions(_: Reader, svc: Svc, limit: Limit = USUAL_ROWS) -> Answer:
-    """Every change of the policies, newest first."""
+    """List all changes of the policies, newest first."""
     with svc.database.read() as c:
         rows = policy.all(c, limit)
     return Answer(page([
@@ -49,7 +49,7 @@ def list_revisions(_: Reader, svc: Svc, limit: Limit = USUAL_ROWS) -> Answer:
 
 @router.post("/preview", response_model=PreviewView)
 async def preview_policy(body: PolicyRequest, _: Admin, svc: Svc) -> Answer:
-    """What other policies would do to the queue as it is. Nothing changes."""
+    """Show what other policies would do to the current queue. Nothing changes."""
     settings = _settings(body)
     return Answer(_preview_view(await svc.slow.run(lambda: svc.scheduler.preview_policy(settings))))
 
@@ -57,7 +57,7 @@ async def preview_policy(body: PolicyRequest, _: Admin, svc: Svc) -> Answer:
 def _settings(body: PolicyRequest) -> dict[str, Any]:
     settings = body.model_dump(exclude_none=True, exclude={"note"})
     if not settings:
-        raise Invalid("body", "changes nothing", "give mode, order, plan, place or preemption")
+        raise Invalid("body", "changes nothing", "set mode, order, plan, place or preemption")
     return settings
 
 

@@ -1,4 +1,4 @@
-"""How good predicted run times were, over time."""
+"""Accuracy of predicted run times over time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gpusquad.store import run_forecasts
 
 router = APIRouter(tags=["predictions"])
 MAX_POINTS = 2_000
-Spans = Annotated[int, Query(ge=1, le=200, description="Points in time of the series")]
-Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to draw, with their truths")]
+Spans = Annotated[int, Query(ge=1, le=200, description="Number of points in time")]
+Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to draw, with actual run times")]
 
 
 @router.get("/predictions/series", response_model=PredictionSeriesView)
@@ -30,13 +30,13 @@ async def get_prediction_series(
     who: Reader, svc: Svc, tenant: QueryLine = None, source: QueryLine = None, since_s: TimeS = None,
     spans: Spans = 30, points: Points = 0,
 ) -> Answer:  # fmt: skip
-    """Errors of predicted run times by tenant and source together, their course over time, and single predictions
-    beside their truths; of the last 30 days unless told."""
+    """Show errors of predicted run times by tenant and source, their course over time, and single predictions with
+    actual run times; by default of the last 30 days."""
     held_to, now_us, since_us = tenant_seen(who, tenant), svc.clock.now_us(), to_us(since_s)
     if since_us is None:
         since_us = max(0, now_us - USUAL_US)
     if since_us >= now_us:
-        raise Invalid("since_s", "is not in the past")
+        raise Invalid("since_s", "must be in the past")
     return Answer(await svc.slow.run(lambda: _series(svc, held_to, source, (since_us, now_us), spans, points)))
 
 

@@ -1,4 +1,4 @@
-"""How good predicted run times were."""
+"""Accuracy of predicted run times."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpusquad.store import run_forecasts
 router = APIRouter(tags=["predictions"])
 MAX_POINTS = 5000
 USUAL_US = 30 * 86_400 * US_PER_S
-Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to draw, with their truths")]
+Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to draw, with actual run times")]
 
 
 @router.get("/predictions", response_model=PredictionsView)
 async def get_predictions(
     who: Reader, svc: Svc, tenant: QueryLine = None, since_s: TimeS = None, points: Points = 0
 ) -> Answer:
-    """Errors and calibration of predicted run times, by tenant and by source; of the last 30 days unless told."""
+    """Show errors and calibration of predicted run times, by tenant and by source; by default of the last 30 days."""
     held_to = tenant_seen(who, tenant)
     since_us = to_us(since_s)
     if since_us is None:

@@ -1,4 +1,4 @@
-"""Who waits, in order, and who runs."""
+"""The queue: pending jobs in order, and running jobs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ON_CARDS = (JobState.STARTING, JobState.RUNNING, JobState.PREEMPTING, JobState.S
 def get_queue(
     who: Reader, svc: Svc, tenant: QueryLine = None, limit: Limit = USUAL_ROWS, cursor: Offset = None
 ) -> Answer:
-    """Pending jobs in the order in which they are asked for. Positions count the jobs of all tenants."""
+    """List pending jobs in queue order. Positions count the jobs of all tenants."""
     offset, held_to = int(cursor or 0), tenant_seen(who, tenant)
-    # One more than asked for tells whether there is another page.
+    # One more than requested shows whether there is another page.
     entries = svc.scheduler.queue(offset, limit + 1, held_to)
     shown, tenants = entries[:limit], None if held_to is None else (held_to,)
     with svc.database.read() as c:

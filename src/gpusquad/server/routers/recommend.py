@@ -1,4 +1,4 @@
-"""What a job should ask for, and why."""
+"""Advice on what a job should request."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ router = APIRouter(tags=["answers"])
 
 @router.post("/recommend", response_model=RecommendView)
 async def recommend(body: FileRequest, who: Member, svc: Svc) -> Answer:
-    """What a job should ask for by past runs of its kind, how long it would run with how many GPUs, and why."""
+    """Recommend what a job should request from similar past runs, with run times for several numbers of GPUs and
+    reasons."""
     return Answer(await svc.slow.run(lambda: _recommend(body, who, svc)))
 
 
 def settled_as(spec: JobSpec, who: Who, svc: Services) -> ResolvedJob:
-    """With the numbers it would get if it were submitted now."""
+    """With the values it would get if it were submitted now."""
     return svc.advice.settle([spec], [_job(spec, who, svc)])[0]
 
 
@@ -50,7 +51,7 @@ def _job(spec: JobSpec, who: Who, svc: Services) -> Job:
 
 
 def _run(job: Job) -> Quantiles | None:
-    """What the job file says of its run time."""
+    """Run time given in the job file."""
     if (expected := expected_run(job)) is not None:
         return expected
     return certain(job.estimate_us, "user", 0.1) if job.estimate_us else None

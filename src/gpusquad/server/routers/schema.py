@@ -1,4 +1,4 @@
-"""The job file as JSON Schema, for editors: needs no token."""
+"""JSON Schema of the job file, for editors: needs no token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ router = APIRouter(tags=["schema"])
 
 @router.get("/schema/job", response_model=dict[str, Any])
 def get_job_schema() -> Answer:
-    """What a job file may hold."""
+    """Show the JSON Schema of a job file."""
     from gpusquad.spec.schema import json_schema
 
     return Answer(json_schema())

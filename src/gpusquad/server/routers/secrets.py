@@ -1,4 +1,4 @@
-"""Secrets of one's own tenant: given, named, removed, never shown."""
+"""Secrets of the caller's tenant: set, list, delete; values are never shown."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ router = APIRouter(prefix="/secrets", tags=["secrets"])
 
 @router.get("", response_model=SecretPage)
 def list_secrets(who: Member, svc: Svc, tenant: QueryLine = None) -> Answer:
-    """Names only."""
+    """List the names of secrets."""
     return Answer(page([{"name": name} for name in svc.secrets.names(tenant_used(who, tenant))]))
 
 
 @router.put("/{name}", response_model=SecretView)
 def put_secret(name: SecretName, body: SecretRequest, who: Member, svc: Svc, tenant: QueryLine = None) -> Answer:
-    """Keep a value under a name, in place of the one before."""
+    """Set a secret, replacing an earlier value."""
     owner = tenant_used(who, tenant)
     svc.secrets.put(owner, name, body.value)
     svc.audit.record(who, "secret.set", f"{owner}/{name}")
@@ -31,7 +31,7 @@ def put_secret(name: SecretName, body: SecretRequest, who: Member, svc: Svc, ten
 
 @router.delete("/{name}", status_code=204, response_class=Response)
 def remove_secret(name: SecretName, who: Member, svc: Svc, tenant: QueryLine = None) -> Response:
-    """Forget a value. Tasks that have it keep it."""
+    """Delete a secret. Running tasks keep its value."""
     owner = tenant_used(who, tenant)
     svc.secrets.remove(owner, name)
     svc.audit.record(who, "secret.remove", f"{owner}/{name}")

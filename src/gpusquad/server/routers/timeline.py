@@ -1,4 +1,4 @@
-"""Cards over time: what ran, what runs, and what is planned."""
+"""Cards over time: past, present and planned."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gpusquad.server.wiring import Services
 router = APIRouter(tags=["timeline"])
 MAX_US = 31 * 86_400 * US_PER_S
 USUAL_US = 86_400 * US_PER_S
-"""Back, unless told otherwise; ahead, half of it."""
+"""Default span before now; the span after now is half of it."""
 
 
 async def ahead_of(request: Request) -> PlanForecaster | None:
-    """What is planned, as far as the scheduler plans."""
+    """The plan forecast, if the scheduler has a plan."""
     services: Services = request.app.state.services
     context = services.scheduler.context
     return None if context is None else kept(request.app.state, "ahead", lambda: PlanForecaster(context))
@@ -36,9 +36,9 @@ async def get_timeline(
     who: Reader, svc: Svc, ahead: Annotated[PlanForecaster | None, Depends(ahead_of)],
     from_s: TimeS = None, to_s: TimeS = None, node: QueryLine = None,
 ) -> Answer:  # fmt: skip
-    """What ran on the cards, what runs and until when it is expected to, what is reserved and planned, and announced
-    maintenance. From a day back to half a day ahead unless told otherwise; 31 days and 20,000 bars at most. Jobs of
-    other tenants have no names here; those that wait are left out while the plan has no cards for them."""
+    """Show past and running jobs on the cards with predicted ends, reservations, planned starts and maintenance
+    windows. By default from a day before now to half a day after; at most 31 days and 20,000 bars. Jobs of other
+    tenants are not named; pending ones are left out while the plan has no cards for them."""
     span = _span(svc.clock.now_us(), to_us(from_s), to_us(to_s))
     return Answer(await svc.slow.run(lambda: timeline(svc, who, ahead, span, _cards_of(svc, node))))
 
@@ -49,14 +49,14 @@ def _span(now_us: int, from_us: int | None, until_us: int | None) -> TimelineSpa
     if until_us is None:
         until_us = min(max(now_us, from_us) + USUAL_US // 2, from_us + MAX_US)
     if until_us <= from_us:
-        raise Invalid("to_s", "is not after from_s", "leave it out for half a day from now")
+        raise Invalid("to_s", "must be after from_s", "leave it out for half a day from now")
     if until_us - from_us > MAX_US:
-        raise Invalid("from_s", "is more than 31 days before to_s", "ask for less at once")
+        raise Invalid("from_s", "is more than 31 days before to_s", "request a shorter span")
     return TimelineSpan(now_us, max(0, from_us), until_us)
 
 
 def _cards_of(svc: Services, node: str | None) -> frozenset[str] | None:
-    """None: all of them."""
+    """None: all cards."""
     if node is None:
         return None
     cards = frozenset(card.id for card in svc.scheduler.cards() if card.node == node)

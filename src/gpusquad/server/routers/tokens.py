@@ -1,4 +1,4 @@
-"""Tokens: made, listed, revoked. The token itself is shown once, when it is made."""
+"""Tokens: create, list, revoke. A token is shown only once, when it is created."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_PER_CLIENT = 200
 
 @router.get("", response_model=TokenPage)
 def list_tokens(who: Reader, svc: Svc) -> Answer:
-    """All tokens for administrators, one's own for others."""
+    """List all tokens for administrators, otherwise the caller's."""
     with svc.database.read() as c:
         rows = people.tokens(c, None if who.is_admin else who.user)
     return Answer(page([_view(row) for row in rows]))
@@ -35,17 +35,17 @@ def list_tokens(who: Reader, svc: Svc) -> Answer:
 
 @router.post("", status_code=201, response_model=NewToken)
 def add_token(body: TokenRequest, request: Request, who: Reader, svc: Svc) -> Answer:
-    """A new token. It may do no more, and for no longer, than the one that asks for it."""
+    """Create a token with at most the scopes and lifetime of the caller's token."""
     caller, now_us = caller_of(request), svc.clock.now_us()
     expires_us = _expires_us(body, caller, who, now_us)
     token = new_token()
     with svc.database.write() as c:
         owner = people.user(c, body.user or who.user)
         if owner is None or (owner.name != who.user and not who.is_admin):
-            raise Forbidden("you make tokens for yourself only", field="user", cure="leave user out")
+            raise Forbidden("you may create tokens only for yourself", field="user", cure="leave user out")
         valid = [row for row in people.tokens(c, owner.name) if _is_valid(row, now_us)]
         if len(valid) >= MAX_PER_CLIENT:
-            raise Conflict(f"{owner.name} has {len(valid)} tokens", cure="revoke those that are not needed")
+            raise Conflict(f"{owner.name} has {len(valid)} tokens", cure="revoke unused ones")
         scopes = _scopes(body, who, owner)
         row = TokenRow(new_id(), owner.name, body.label, hash_of(token), sorted(scopes), now_us, expires_us)
         people.add_token(c, row)
@@ -56,7 +56,7 @@ def add_token(body: TokenRequest, request: Request, who: Reader, svc: Svc) -> An
 
 @router.delete("/{token}", status_code=204, response_class=Response)
 def revoke_token(token: RowId, who: Reader, svc: Svc) -> Response:
-    """From now on it lets nobody in."""
+    """Revoke a token at once."""
     with svc.database.write() as c:
         row = people.token(c, token)
         if row is None or (row.user != who.user and not who.is_admin):
@@ -77,14 +77,14 @@ def _expires_us(body: TokenRequest, caller: Caller, who: Who, now_us: int) -> in
 
 
 def _scopes(body: TokenRequest, who: Who, owner: UserRow) -> frozenset[str]:
-    """What the owner's role allows, and no more than the token that asks may do itself."""
+    """What the owner's role allows, and at most the scopes of the caller's token."""
     most = SCOPES_OF[owner.role] & who.scopes  # pyright: ignore[reportArgumentType]
     wanted = most if body.scopes is None else frozenset(body.scopes)
     if not wanted <= most:
         raise Forbidden(
             f"such a token may {', '.join(sorted(most)) or 'do nothing'}, not {', '.join(sorted(wanted - most))}",
             field="scopes",
-            cure="ask for less, or with a token that may do more",
+            cure="request fewer scopes, or use a token with more",
         )
     return wanted
 

@@ -1,4 +1,4 @@
-"""Who used how much."""
+"""Usage by tenant, user or job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def get_usage(
     until_s: TimeS = None,
     limit: Limit = MAX_ROWS,
 ) -> Answer:
-    """GPU hours within an interval, largest first. What runs counts up to now."""
+    """List GPU hours within an interval, largest first. Running jobs count up to now."""
     now_us, held_to = svc.clock.now_us(), tenant_seen(who, None)
     until_us = to_us(until_s)
     with svc.database.read() as c:

@@ -1,1 +1,1 @@
-"""The API's data as its description shows it. Bodies are checked by these; answers are plain data that fit them."""
+"""Data of the API as described in OpenAPI. Request bodies are validated; answers are plain data of this form."""

@@ -1,4 +1,4 @@
-"""What an agent reports. Agents may be newer than the service: what they say beyond this is left out, not refused."""
+"""Reports of agents. Agents may be newer than the service, so unknown fields are ignored, not refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Amount = Annotated[float, Field(ge=0, le=1e15)]
 Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
 Text = Annotated[str, StringConstraints(max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[Text, BeforeValidator(lambda text: one_line(str(text), MOST_TEXT))]
-"""Programs choose what they are called: that must not make the report of a whole node a wrong one."""
+"""Programs choose their own names, which must not invalidate the report of a node."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -35,11 +35,11 @@ class ProcessSample(_Part):
     job: Id | None = None
     attempt: Count | None = None
     unheld: bool = False
-    """Of a pod that has a part of the card, and without what would hold it to that."""
+    """Of a pod with a share of the card, running without the shim."""
 
 
 class TenantDivided(_Part):
-    """One of those who share a card, as the card's daemon says."""
+    """A GPU client on a shared card, as the card daemon reports it."""
 
     id: Id
     job: Text = ""
@@ -68,7 +68,7 @@ class StrangerDivided(_Part):
 
 
 class CardDivided(_Part):
-    """How a card is divided now, as its daemon says."""
+    """Current division of a card, as its daemon reports it."""
 
     policy: Name
     groups: Count | None = None
@@ -101,16 +101,16 @@ class CardSample(_Part):
     throttle: Annotated[list[Text], Field(max_length=64)] | None = None
     processes: Annotated[list[ProcessSample], Field(max_length=MAX_PROCESSES)] = Field(default_factory=list)
     divided: CardDivided | None = None
-    """None: nobody shares it."""
+    """None: not shared."""
 
 
 class RunSample(_Part):
     job: Id
     attempt: Count | None = None
-    """None: its pods do not say; then it is the one that runs."""
+    """None: its pods do not name it, so it is the running one."""
     cards: Annotated[list[Id], Field(max_length=MAX_CARDS)] = Field(default_factory=list)
     live_pods: Count = 1
-    """That have not ended."""
+    """Pods that have not ended."""
     last_output_us: Count | None = None
     log_bytes: Count = 0
     step: Count | None = None
@@ -129,7 +129,7 @@ class AgentSamples(_Part):
 
 
 class ReportAnswer(ApiView):
-    """What an agent is told in return."""
+    """Answer to an agent's report."""
 
     ok: bool
-    divide: dict[str, str] = Field(description="By card of the node: the policy to divide it by")
+    divide: dict[str, str] = Field(description="Divide policy of each card of the node")

@@ -1,4 +1,4 @@
-"""What the schemas share."""
+"""Common parts of the schemas."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpusquad.server.params import MAX_TIME_S
 
 
 class ApiView(BaseModel):
-    """An answer, or a part of one. Every field is always there."""
+    """An answer or a part of one. All fields are always present."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ApiBody(BaseModel):
-    """What a caller sends. Fields we do not know are refused: they would be ignored wishes."""
+    """A request body. Unknown fields are refused, because they would be ignored."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
-Next = Annotated[str | None, Field(description="Cursor of the next page; null: this is the last one")]
+Next = Annotated[str | None, Field(description="Cursor of the next page; null on the last one")]
 
 
 class ReasonView(ApiView):
@@ -39,7 +39,7 @@ class ErrorView(ApiView):
     field: str
     cure: str
     reason: ReasonView | None = None
-    id: str | None = Field(None, description="Of an unexpected error: what to look for in the log")
+    id: str | None = Field(None, description="Id of an unexpected error, to look for in the log")
 
 
 class ErrorBody(ApiView):
@@ -47,6 +47,6 @@ class ErrorBody(ApiView):
 
 
 class Done(ApiView):
-    """It is done, and there is nothing to tell."""
+    """Done, without further data."""
 
     ok: bool

@@ -1,4 +1,4 @@
-"""Cards: how they are divided among those who share them."""
+"""Cards and how they are divided."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gpusquad.server.schemas.base import ApiBody, ApiView, Next
 
 
 class DivideRequest(ApiBody):
-    policy: Line | None = Field(description="As in slo or hybrid:alpha=0.5; null: what the mode says, again")
+    policy: Line | None = Field(description="For example slo or hybrid:alpha=0.5; null: the mode's policy")
     note: Line = ""
 
 
 class DivideView(ApiView):
-    """What a card is to be divided by, and what became of that."""
+    """Divide policy of a card and whether it is in effect."""
 
     policy: str
-    own: bool = Field(description="Set for this card; otherwise it is the mode's")
-    of_mode: str = Field(description="What the mode says")
-    revision: int | None = Field(description="The last change for this card; null: there was none")
+    own: bool = Field(description="Set for this card; otherwise the mode's policy")
+    of_mode: str = Field(description="The mode's policy")
+    revision: int | None = Field(description="Last change for this card; null: none")
     since_s: float | None
     by: str
     note: str
     effect: Literal["live", "told", "unused", "kept"] = Field(
-        description="live: divided by it now. told: for a moment still by another. unused: nobody shares the card now. "
-        "kept: cards are not divided here"
+        description="live: in effect. told: still changing, or the daemon does not answer. unused: the card is not "
+        "shared now. kept: cards are not divided here"
     )
     message: str
 
@@ -49,33 +49,33 @@ class CardDivisionPage(ApiView):
 
 
 class TenantNow(ApiView):
-    """One of those who share a card. Of other tenants' jobs: only what room they take."""
+    """A GPU client of a shared card. Of other tenants' jobs only their space is shown."""
 
     job: str | None
     name: str | None
     user: str | None
-    id: str | None = Field(description="As the card's daemon calls it; for administrators")
-    groups: int = Field(description="SM groups it may use; 0: all of them")
-    sm_ratio: float | None = Field(description="These groups as a part of all; null: not known")
+    id: str | None = Field(description="Name used by the card daemon; for administrators")
+    groups: int = Field(description="SM groups it may use; 0: all")
+    sm_ratio: float | None = Field(description="These groups as a fraction of all; null: unknown")
     used_bytes: int
     quota_bytes: int = Field(description="0: no limit")
     peak_bytes: int | None
     weight: float | None
     priority: int | None
     slo: dict[str, Any] | None
-    attainment_ratio: float | None = Field(description="How far its goals were met of late; 1: all")
-    credit_us: int | None = Field(description="GPU time it may still use in this squad; null: it is not held back")
-    waiting: int | None = Field(description="Of its processes, those that wait for credit now")
+    attainment_ratio: float | None = Field(description="Recent SLO attainment; 1: met")
+    credit_us: int | None = Field(description="GPU time left in this squad; null: not limited")
+    waiting: int | None = Field(description="Number of its processes that wait for credit")
     waited_s: float | None
     is_idle: bool | None
     processes: int | None
-    iterations_per_s: float | None = Field(description="As its launches repeat; null: no iteration was found in them")
-    isolation: str = Field(description="shared or isolated; empty: not known")
+    iterations_per_s: float | None = Field(description="From repeating launches; null: no iteration found")
+    isolation: str = Field(description="shared or isolated; empty: unknown")
     note: str
 
 
 class StrangerNow(ApiView):
-    """A process on the card that nothing holds: of no job, or without the library."""
+    """An unmanaged process on the card: of no job, or without the shim."""
 
     pid: int
     name: str
@@ -83,25 +83,25 @@ class StrangerNow(ApiView):
 
 
 class CardNow(ApiView):
-    """How a card is divided at this moment."""
+    """Current division of a card."""
 
     policy: str
     configuration: str = Field(description="unrestricted, strict, semi-spatial or temporal")
     length_us: int
     squads: int
-    groups: int | None = Field(description="SM groups of the card; null: not known")
-    why: str = Field(description="The policy's own words; for administrators")
-    failure: str = Field(description="The policy's last error, while it does not answer; for administrators")
-    pool: str = Field(description="How processes of several jobs run at once on the card, in words; empty: not known")
-    context_bytes: int = Field(description="Charged to a job's part for the CUDA context of each of its processes")
+    groups: int | None = Field(description="SM groups of the card; null: unknown")
+    why: str = Field(description="Reason given by the policy; for administrators")
+    failure: str = Field(description="Last error of a failing policy; for administrators")
+    pool: str = Field(description="How processes of several jobs run at once on the card; empty: unknown")
+    context_bytes: int = Field(description="Charged to a job's quota for the CUDA context of each of its processes")
     tenants: list[TenantNow]
     stranger_count: int
-    strangers: list[StrangerNow] = Field(description="For administrators")
-    rule: str = Field(description="What becomes of strangers: report, refuse or share")
+    strangers: list[StrangerNow] = Field(description="Unmanaged processes; for administrators")
+    rule: str = Field(description="Rule for unmanaged processes: report, refuse or share")
 
 
 class CardDetail(CardDivision):
-    now: CardNow | None = Field(description="null: the card is not divided now")
+    now: CardNow | None = Field(description="null: not divided now")
 
 
 class DivideRevision(ApiView):

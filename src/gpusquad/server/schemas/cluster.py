@@ -1,4 +1,4 @@
-"""Machines, policies and what was used of them."""
+"""Nodes, policies and usage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WindowRequest(ApiBody):
 class NodeView(ApiView):
     id: str
     rack: str
-    """Empty: not known."""
+    """Empty: unknown."""
     up: bool
     drained: bool
     cpu_milli: int
@@ -87,7 +87,7 @@ class ClusterView(ApiView):
 
 
 class SampleView(ApiView):
-    """One look at a card, or the means over a span. null: the card does not tell."""
+    """One sample of a card, or the means over a span. null: unknown."""
 
     at_s: float
     utilisation_ratio: float | None
@@ -110,7 +110,7 @@ class PreemptionRequest(ApiBody):
 
 
 class PolicyRequest(ApiBody):
-    """What to change; what is left out stays as the mode has it."""
+    """Settings to change; others stay as in the mode."""
 
     mode: Line | None = None
     order: Line | None = None
@@ -126,7 +126,7 @@ class PolicyView(ApiView):
     order: str
     plan: str
     place: str
-    divide: str = Field(description="How shared cards are divided that have no setting of their own")
+    divide: str = Field(description="Divide policy of shared cards without a setting of their own")
     preemption: dict[str, Any]
     modes: list[str]
     since_s: float
@@ -148,7 +148,7 @@ class RevisionPage(ApiView):
 
 
 class MovedStart(ApiView):
-    """A start now, and under the other policies."""
+    """Start now, and with the other policies."""
 
     job: str
     before_s: float | None

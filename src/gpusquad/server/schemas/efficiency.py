@@ -1,4 +1,4 @@
-"""Where the GPU-hours went."""
+"""Use of GPU-hours."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ from gpusquad.server.schemas.base import ApiView
 
 
 class GpuHours(ApiView):
-    """All that there were, each of them once."""
+    """All GPU-hours, each counted once."""
 
-    busy: float = Field(description="Given to jobs, and a kernel ran: means of samples, no more than was given")
-    reserved_idle: float = Field(description="Given to jobs, and no kernel ran")
+    busy: float = Field(description="Allocated, and a kernel ran: mean of samples, at most what was allocated")
+    reserved_idle: float = Field(description="Allocated, and no kernel ran")
     fragmented: float = Field(
-        description="Free while work waited, and of no use to the smallest gang that did: left over on a node, or all "
-        "of it where the gang does not fit as a whole"
+        description="Free while jobs were pending, but useless for the smallest pending gang: left over on a node, "
+        "or all of it if the gang did not fit as a whole"
     )
-    idle_waiting: float = Field(description="Free while work waited, and the smallest gang would have fitted")
-    idle: float = Field(description="Free, and nobody waited")
+    idle_waiting: float = Field(description="Free while jobs were pending, and the smallest gang would have fitted")
+    idle: float = Field(description="Free, with no pending jobs")
     unhealthy: float = Field(
-        description="Cordoned or drained, by the audit; and broken, since a run was lost there. Faults that are mended "
-        "are not on record"
+        description="Cordoned or drained, by the audit log; or faulty, since a run was lost there. Repaired faults "
+        "are not recorded"
     )
-    taken_outside: float = Field(
-        description="Free, and kernels ran all the same: means of samples beyond what was given"
-    )
-    unknown: float = Field(description="Nobody looked at the card in that slot")
+    taken_outside: float = Field(description="Free, but kernels ran: mean of samples beyond what was allocated")
+    unknown: float = Field(description="No samples of the card in that slot")
 
 
 class NodeHours(ApiView):
@@ -36,7 +34,7 @@ class NodeHours(ApiView):
 class EfficiencyView(ApiView):
     since_s: float
     until_s: float
-    slot_s: float = Field(description="What samples are averaged over")
+    slot_s: float = Field(description="Span over which samples are averaged")
     total: GpuHours
     nodes: list[NodeHours]
-    truncated: bool = Field(description="More attempts or jobs than are looked at: the figures are of a part of them")
+    truncated: bool = Field(description="There are more attempts or jobs than were read: the numbers cover a part")

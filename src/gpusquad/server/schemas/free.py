@@ -1,4 +1,4 @@
-"""What is free now."""
+"""Free capacity."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from gpusquad.server.schemas.base import ApiView
 
 
 class FreeView(ApiView):
-    """Every card is counted once, but for ``usable``, which are among those free."""
+    """Every card is counted once, except ``usable``, which is part of ``free``."""
 
-    gpus: int = Field(description="Of the gang that is asked for")
+    gpus: int = Field(description="Size of the requested gang")
     total: int
     free: int
-    usable: int = Field(description="Free cards that gangs of this size can have, each gang on one node")
-    gangs: int = Field(description="How many such gangs fit now, each on one node")
-    gangs_across: int = Field(description="How many would fit if a gang could lie on any cards")
-    largest_block: int = Field(description="Most free cards on one node")
+    usable: int = Field(description="Free cards that gangs of this size can use, each gang on one node")
+    gangs: int = Field(description="Number of such gangs that fit now, each on one node")
+    gangs_across: int = Field(description="Number that would fit if a gang could use any cards")
+    largest_block: int = Field(description="Largest number of free cards on one node")
     busy: int
     shared: int
-    unhealthy: int = Field(description="A fault, until it is mended or an administrator has looked")
-    cordoned: int = Field(description="By an administrator")
-    drained: int = Field(description="Idle, on a node that takes nothing new")
+    unhealthy: int = Field(description="Faulty, until healthy again or cleared by an administrator")
+    cordoned: int = Field(description="Cordoned by an administrator")
+    drained: int = Field(description="Idle, on a drained node")
     taken_outside: int

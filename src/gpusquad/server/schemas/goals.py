@@ -1,4 +1,4 @@
-"""How far goals are met."""
+"""SLO attainment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gpusquad.server.schemas.base import ApiView
 
 
 class SloTargets(ApiView):
-    """null: that is no part of the goal."""
+    """null: not part of the SLO."""
 
-    deadline_s: float | None = Field(description="The instant")
+    deadline_s: float | None = Field(description="As a time")
     latency_s: float | None
     throughput_per_s: float | None
     availability_ratio: float | None
@@ -24,25 +24,25 @@ class JobGoal(ApiView):
     tenant: str
     state: str
     goal: SloTargets
-    deadline_met: bool | None = Field(description="null: none, or it is still to come")
+    deadline_met: bool | None = Field(description="null: none, or in the future")
     attainment_ratio: float | None = Field(
-        description="How far a service's goals are met now, by whoever divides its card; null: nobody does"
+        description="Current attainment of a service's SLO, by the card daemon; null: not divided"
     )
-    weight: float | None = Field(description="What it counts for beside its neighbours, where its card is divided")
+    weight: float | None = Field(description="Weight among its neighbours, if its card is divided")
 
 
 class TenantGoals(ApiView):
     tenant: str
-    weight: float | None = Field(description="Of the tenant; null: it is gone")
-    jobs: int = Field(description="With a goal, not over or ended within the time")
+    weight: float | None = Field(description="Of the tenant; null: deleted")
+    jobs: int = Field(description="Jobs with an SLO, unfinished or ended within the time")
     deadlines_met: int
     deadlines_missed: int
-    deadline_ratio: float | None = Field(description="Met of those judged; null: none was")
-    attainment_ratio: float | None = Field(description="Mean of its services now; null: none is told of")
+    deadline_ratio: float | None = Field(description="Met deadlines of those judged; null: none judged")
+    attainment_ratio: float | None = Field(description="Current mean of its services; null: none reported")
 
 
 class DeadlinePoint(ApiView):
-    """Deadlines of a tenant that were met or missed within a span."""
+    """Deadlines of a tenant met or missed within a span."""
 
     at_s: float
     tenant: str
@@ -58,7 +58,7 @@ class AttainmentPoint(ApiView):
 
 
 class PolicyPoint(ApiView):
-    """What decided from then on."""
+    """Policies in use from then on."""
 
     at_s: float
     revision: int
@@ -69,12 +69,12 @@ class PolicyPoint(ApiView):
 class GoalsView(ApiView):
     since_s: float
     until_s: float
-    span_s: float = Field(description="Of the points of deadlines")
+    span_s: float = Field(description="Length of the spans of deadlines")
     tenants: list[TenantGoals]
-    jobs: list[JobGoal] = Field(description="1,000 at most, those that are not over first")
+    jobs: list[JobGoal] = Field(description="At most 1,000, unfinished ones first")
     deadlines: list[DeadlinePoint]
     attainment: list[AttainmentPoint] = Field(
-        description="Of services, as seen while somebody asked: not on record, 20,000 at most"
+        description="Of services, as observed while requested: not stored, at most 20,000"
     )
     policies: list[PolicyPoint]
     truncated: bool

@@ -1,4 +1,4 @@
-"""What workloads on one card cost each other."""
+"""Interference between workloads on one card."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class IntervalView(ApiView):
 
 
 class CurvePoint(ApiView):
-    sm_ratio: float = Field(description="Part of the SMs")
-    speed_ratio: float = Field(description="Speed with them over that with all")
+    sm_ratio: float = Field(description="Fraction of the SMs")
+    speed_ratio: float = Field(description="Speed with these SMs over speed with all")
 
 
 class SoloView(ApiView):
@@ -38,67 +38,67 @@ class SoloView(ApiView):
 
 class WorkloadView(ApiView):
     name: str
-    solo: SoloView | None = Field(description="null: it was never measured alone")
+    solo: SoloView | None = Field(description="null: never measured alone")
 
 
 class PairView(ApiView):
-    """What a workload has left beside another, neither being restricted. Not the same the other way round."""
+    """Rate of a workload beside another, both unrestricted. Not symmetric."""
 
     own: str
     other: str
-    speed_ratio: float = Field(description="Of its speed alone; 0: they do not fit together")
-    slowdown: float | None = Field(description="Times as long as alone; null: they do not fit together")
-    spread: float = Field(description="How far the truth usually is from the ratio: one standard deviation")
-    source: Source = Field(description="learned: measured or predicted first, and corrected by what runs here")
-    basis: str = Field(description="What it stands on: measured, rows and columns, features, default")
-    watched_s: float = Field(description="How long such runs were watched")
+    speed_ratio: float = Field(description="Speed beside it over speed alone; 0: they do not fit together")
+    slowdown: float | None = Field(description="Time over time alone; null: they do not fit together")
+    spread: float = Field(description="Usual error of the ratio: one standard deviation")
+    source: Source = Field(description="learned: measured or predicted, then corrected by runs here")
+    basis: str = Field(description="Basis of the value: measured, rows and columns, features, default")
+    watched_s: float = Field(description="Observed time of such runs")
 
 
 class ModelErrors(ApiView):
-    """|predicted - real| in parts of the real figure."""
+    """|predicted - actual| relative to the actual value."""
 
     count: int
     median: float
     p90: float
     mean: float
-    bias: float = Field(description="The mean with its sign: above 0, what was predicted is too fast")
+    bias: float = Field(description="Signed mean: above 0, the prediction is too fast")
 
 
 class ErrorsView(ApiView):
-    splits: ModelErrors | None = Field(description="Of the form that was fitted, on pairs with parts of the SMs")
-    triples: ModelErrors | None = Field(description="Of what pairs foretell of three, in the way that is taken")
-    running: ModelErrors | None = Field(description="Of measured or predicted pairs, against what ran here")
+    splits: ModelErrors | None = Field(description="Of the fitted model, on pairs with SM partitions")
+    triples: ModelErrors | None = Field(description="Of predicting three workloads from pairs, by the method in use")
+    running: ModelErrors | None = Field(description="Of measured or predicted pairs, against runs here")
     words: str
 
 
 class CardInterference(ApiView):
-    """One model of card. Settings are not mixed: the one that counts is shown."""
+    """One card model. Measurement settings are not mixed: the one in use is shown."""
 
     gpu: str
     driver: str | None
-    memory_bytes: int | None = Field(description="Measured with so much of the card's memory; null: with all of it")
-    measured_s: float | None = Field(description="null: nothing was measured, all is learned")
+    memory_bytes: int | None = Field(description="Measured with this much card memory; null: all of it")
+    measured_s: float | None = Field(description="null: not measured, only learned")
     workloads: list[WorkloadView]
-    pairs: list[PairView] = Field(description="Every two of the workloads, both ways")
+    pairs: list[PairView] = Field(description="All pairs of workloads, in both directions")
     errors: ErrorsView
 
 
 class InterferenceView(ApiView):
-    sharing: str | None = Field(description="How cards are shared here; null: nobody asks what neighbours cost")
+    sharing: str | None = Field(description="How cards are shared here; null: interference is not used")
     cards: list[CardInterference]
-    truncated: bool = Field(description="There are more workloads than are shown: 64 a card at most")
+    truncated: bool = Field(description="There are more workloads than shown: at most 64 per card")
 
 
 class NeighbourView(ApiView):
-    """Another job on the same card; of other tenants only that there is one, and what it costs."""
+    """Another job on the same card; of other tenants only that there is one, and its effect."""
 
     job: str | None
     name: str | None
     user: str | None
     app: str | None
-    sm_ratio: float | None = Field(description="Its part of the SMs; null: no limit")
+    sm_ratio: float | None = Field(description="Its fraction of the SMs; null: no limit")
     memory_bytes: int | None
-    speed_ratio: float | None = Field(description="What this job has left beside it alone; null: not known")
+    speed_ratio: float | None = Field(description="Rate of this job beside it alone; null: unknown")
     basis: str | None
 
 
@@ -107,16 +107,16 @@ class SharedCard(ApiView):
     node: str
     gpu: str
     neighbours: list[NeighbourView]
-    speed_ratio: float | None = Field(description="Expected beside all of them, over alone; null: not known")
+    speed_ratio: float | None = Field(description="Predicted rate beside all of them; null: unknown")
 
 
 class NeighboursView(ApiView):
     job: str
-    cards: list[SharedCard] = Field(description="Empty: it is on no cards now")
+    cards: list[SharedCard] = Field(description="Empty: on no cards now")
     expected_ratio: float | None = Field(description="Of the slowest card: a gang is as fast as its slowest task")
     expected_slowdown: float | None
     observed_ratio: float | None = Field(
-        description="Its steps a second since the company is the same, over those of such runs alone; null: not known"
+        description="Its step rate since its neighbours last changed, over that of such runs alone; null: unknown"
     )
     observed_slowdown: float | None
     steps_per_s: float | None

@@ -1,4 +1,4 @@
-"""Jobs, and what is known of them."""
+"""Jobs and their predictions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PARAMS: dict[str, Any] = {
 
 def _checked(data: object) -> JobFile:
     if not isinstance(data, dict):
-        raise Invalid("", "expected the fields of a job file", "send it as a JSON object")
+        raise Invalid("", "is not a job file", "send its fields as a JSON object")
     return check(data)
 
 
 CheckedFile = Annotated[JobFile, BeforeValidator(_checked)]
-"""Checked by the job file's own rules, so that its errors read the same here and on the command line."""
+"""Validated by the job file's own rules, so that errors are the same as on the command line."""
 Params = Annotated[dict[str, Any], WithJsonSchema(_PARAMS)]
 """Checked when they are filled in."""
 SloName = Literal["deadline", "latency", "p99", "throughput", "availability"]
@@ -39,31 +39,32 @@ CardPart = (
     | Annotated[float, Field(gt=0, le=2**50)]
     | Annotated[str, Field(max_length=32)]
 )
-"""Of a card's memory: bytes, or text with a unit or a percentage. Fractions get this far for the cure they are told."""
+"""Card memory: bytes, or text with a unit or a percentage. Fractions are accepted here, so that the error can name the
+cure."""
 Span = Annotated[float, Field(ge=0, le=2**31)] | Annotated[str, Field(max_length=32)]
 """Seconds, or text with a unit: 90s, 2h."""
 
 
 class FileRequest(ApiBody):
-    """A job file and what to fill into it."""
+    """A job file and the values of its parameters."""
 
     file: CheckedFile
     params: Params = Field(default_factory=dict)
 
 
 class ChangeRequest(ApiBody):
-    """What to change; what is left out stays."""
+    """Fields to change; others stay."""
 
     name: Line | None = None
     priority: Line | None = None
     queue: Line | None = None
     lane: Line | None = None
-    slo: dict[SloName, SloValue] | None = Field(None, description="An empty one removes the goal")
+    slo: dict[SloName, SloValue] | None = Field(None, description="An empty one removes the SLO")
     estimate: Span | None = None
     limit: Span | None = None
     memory: CardPart | None = Field(
         None,
-        description="Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most, and a tenth more",
+        description="Card memory for each task with a share: 6GiB, 30%; peak: observed peak plus 10 %",
     )
 
 
@@ -94,24 +95,24 @@ class Progress(ApiView):
 
 
 class RunForecast(ApiView):
-    """How long a run is expected to take."""
+    """Predicted run time."""
 
     mid_s: float | None
     high_s: float | None
     source: str
-    confidence: float | None = Field(description="0: a guess. 1: as good as measured. null: not known")
+    confidence: float | None = Field(description="0: a guess. 1: as good as measured. null: unknown")
 
 
 class RunTimeRecord(ApiView):
-    """How good the latest predictions of this kind were, for the job's tenant."""
+    """Accuracy of the latest such predictions for the job's tenant."""
 
     count: int
-    within_ratio: float = Field(description="Runs that ended by the high end of their prediction")
-    median_ratio: float = Field(description="Half of the predictions were this near, in parts of the truth")
+    within_ratio: float = Field(description="Fraction that ended by the predicted P90")
+    median_ratio: float = Field(description="Median error relative to the actual run time")
 
 
 class End(ApiView):
-    """When a job that runs is expected to end, as things stand."""
+    """Predicted end of a running job."""
 
     mid_s: float | None
     high_s: float | None
@@ -129,8 +130,8 @@ class ShortReason(ApiView):
 
 
 class JobShare(ApiView):
-    sm: float | None = Field(description="The part of the SMs that is held for it; null: none")
-    memory: int | str | None = Field(description="Bytes, or a percentage of the card's; null: none was named")
+    sm: float | None = Field(description="Guaranteed fraction of the SMs; null: none")
+    memory: int | str | None = Field(description="Bytes, or a percentage of the card's memory; null: not set")
     isolation: str = Field(description="shared or isolated")
 
 
@@ -147,7 +148,7 @@ class JobView(ApiView):
     lane: str
     gpus: int
     share: JobShare | None = Field(
-        description="What each task has of one card; null: whole cards or none, or not all tasks ask for the same"
+        description="Share of each task; null: whole cards or none, or tasks request different shares"
     )
     tasks: int
     submitted_s: float
@@ -164,9 +165,7 @@ class JobView(ApiView):
 
 
 class ChangedJob(JobView):
-    memory: int | str | None = Field(
-        description="Of its card, for each task, from now on: bytes, or a percentage; null: nothing that was named"
-    )
+    memory: int | str | None = Field(description="New card memory of each task: bytes, or a percentage; null: not set")
 
 
 class JobDetail(JobView):
@@ -176,7 +175,7 @@ class JobDetail(JobView):
 class QueuedView(JobView):
     position: int
     eta_s: float | None
-    eta_high_s: float | None = Field(description="By then in nine of ten cases; null where only eta_s is known")
+    eta_high_s: float | None = Field(description="Start in nine of ten cases; null if only eta_s is known")
     promised_s: float | None
     reason: ShortReason | None
 
@@ -194,7 +193,7 @@ class QueuePage(ApiView):
 
 
 class SubmissionNotes(ApiView):
-    """What the service chose for a job that left it open, and what it warns of."""
+    """Choices for open fields of a job, and warnings."""
 
     chosen: list[str]
     warnings: list[str]
@@ -248,11 +247,11 @@ class WhatIfView(SubmissionNotes):
     promised_s: float | None
     run: RunForecast | None
     placement: list[TaskPlace]
-    reasons: list[ReasonView] = Field(description="Everything that would keep it waiting; empty if it would start now")
+    reasons: list[ReasonView] = Field(description="All reasons why it would wait; empty if it would start now")
     delayed: list[Delay]
     preempted: list[str]
-    others: int = Field(description="Jobs of other tenants that would be delayed or preempted")
-    jobs: int = Field(description="Jobs the file makes; the answer is about the first")
+    others: int = Field(description="Number of other tenants' jobs that would be delayed or preempted")
+    jobs: int = Field(description="Number of jobs in the file; the answer is about the first")
 
 
 class StoryLine(ApiView):
@@ -277,7 +276,7 @@ class LogPart(ApiView):
     offset: int
     next: int
     text: str
-    end: bool = Field(description="Nothing more will come")
+    end: bool = Field(description="Nothing more will follow")
 
 
 LogTask = Annotated[str, Field(pattern=r"^(all|[0-9]{1,7})$")]

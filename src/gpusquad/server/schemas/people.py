@@ -1,4 +1,4 @@
-"""Tenants, users, tokens, and what is theirs."""
+"""Tenants, users, tokens, and what belongs to them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TenantRequest(ApiBody):
     max_pending: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
     on_hang: Literal["warn", "stop"] = "warn"
     run_as: Annotated[str, Field(pattern=r"^[0-9]{1,10}(:[0-9]{1,10})?$")] | None = Field(
-        None, description="UID:GID the tasks run under, where the service is root"
+        None, description="UID:GID of its tasks, if the service runs as root"
     )
 
 
@@ -92,9 +92,11 @@ class UserPage(ApiView):
 
 class TokenRequest(ApiBody):
     label: Line = ""
-    user: Name | None = Field(None, description="Whose; null: one's own. For others only an administrator may")
-    scopes: list[Scope] | None = Field(None, min_length=1, max_length=3, description="null: all one has oneself")
-    expires_s: Seconds | None = Field(None, description="Seconds since 1970; null: as long as the token that asks")
+    user: Name | None = Field(
+        None, description="Owner of the token; null: the caller. Only administrators may name others"
+    )
+    scopes: list[Scope] | None = Field(None, min_length=1, max_length=3, description="null: all scopes of the caller")
+    expires_s: Seconds | None = Field(None, description="Seconds since 1970; null: as long as the caller's token")
 
 
 class TokenView(ApiView):
@@ -109,7 +111,7 @@ class TokenView(ApiView):
 
 
 class NewToken(TokenView):
-    token: str = Field(description="Shown this once")
+    token: str = Field(description="Shown only once")
 
 
 class TokenPage(ApiView):
@@ -183,7 +185,7 @@ class NoticePage(ApiView):
 
 
 class TestRequest(ApiBody):
-    """Which channel to try."""
+    """Channel to test."""
 
     rule: int | None = Field(None, ge=1, le=2**53)
     url: str | None = Field(None, min_length=1, max_length=2048)

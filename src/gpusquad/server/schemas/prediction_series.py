@@ -1,4 +1,4 @@
-"""Predicted run times against the truth, over time and by who and how."""
+"""Predicted and actual run times over time, by tenant and source."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from gpusquad.server.schemas.base import ApiView
 
 
 class CrossLine(ApiView):
-    """Of one tenant and one source. Only runs that ended by themselves are judged; null: there was none."""
+    """Of one tenant and one source. Only runs that ended by themselves count; null: there were none."""
 
     tenant: str
     source: str
     count: int
-    cut: int = Field(description="Runs that something else ended")
-    median_ratio: float | None = Field(description="Half of the predictions were this near, in parts of the truth")
+    cut: int = Field(description="Runs that were ended early")
+    median_ratio: float | None = Field(description="Median error relative to the actual run time")
     mean_error_s: float | None
     within_p50: float | None
     within_p90: float | None
     within_p99: float | None
     pinball_s: float | None
-    bias: float | None = Field(description="Median of ln(truth / middle): above 0, runs take longer than said")
+    bias: float | None = Field(description="Median of ln(actual / median): above 0, runs take longer than predicted")
 
 
 class SeriesPoint(ApiView):
-    """Runs of one source that ended within a span; spans without any are left out."""
+    """Runs of one source that ended within a span. Spans without runs are left out."""
 
     at_s: float
     source: str
@@ -41,7 +41,7 @@ class ForecastPoint(ApiView):
     source: str
     ended_s: float
     predicted_s: float
-    high_s: float = Field(description="By then nine of ten should have ended")
+    high_s: float = Field(description="Nine of ten should have ended by then")
     truth_s: float
 
 
@@ -49,8 +49,8 @@ class PredictionSeriesView(ApiView):
     since_s: float
     until_s: float
     span_s: float
-    count: int = Field(description="Runs looked at: the newest 50,000 at most")
-    truncated: bool = Field(description="There are more: the time before the first point is not looked at")
+    count: int = Field(description="Runs used: the newest 50,000 at most")
+    truncated: bool = Field(description="There are more: the time before the first point is not covered")
     lines: list[CrossLine]
     series: list[SeriesPoint]
-    points: list[ForecastPoint] = Field(description="Evenly over the time; 2,000 at most")
+    points: list[ForecastPoint] = Field(description="Evenly spread over time; 2,000 at most")

@@ -1,4 +1,4 @@
-"""What a job should ask for."""
+"""What a job should request."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ class AdviceLine(ApiView):
 
     field: str
     value: int | float | str
-    now: int | float | str | None = Field(description="What the file says; null: nothing")
+    now: int | float | str | None = Field(description="Value in the file; null: none")
     change: bool = Field(description="Whether it is worth changing")
     why: str
 
 
 class TimesView(ApiView):
-    """The run time with so many GPUs."""
+    """Run time with this number of GPUs."""
 
     gpus: int
-    low_s: float = Field(description="One run of ten is over by then")
+    low_s: float = Field(description="One run of ten has ended by then")
     mid_s: float
-    high_s: float = Field(description="Nine runs of ten are over by then")
-    efficiency_ratio: float = Field(description="What each GPU brings, against one alone")
+    high_s: float = Field(description="Nine runs of ten have ended by then")
+    efficiency_ratio: float = Field(description="Speedup per GPU, relative to one GPU")
     source: str
     confidence: float
 
 
 class PeakView(ApiView):
-    """The most that one card will hold."""
+    """Predicted peak memory on one card."""
 
     mid_bytes: int
     high_bytes: int = Field(description="Nine runs of ten hold at most this")
@@ -39,14 +39,14 @@ class PeakView(ApiView):
 
 
 class UseView(ApiView):
-    """How busy a run kept each of its cards."""
+    """Utilisation of each card by a run."""
 
     job: str
     busy_ratios: list[float]
 
 
 class EvidenceView(ApiView):
-    """The runs that were gone by."""
+    """Runs used as evidence."""
 
     runs: int
     of: str
@@ -58,8 +58,8 @@ class RecommendView(ApiView):
     advice: list[AdviceLine]
     times: list[TimesView]
     memory: PeakView | None
-    evidence: EvidenceView | None = Field(description="Null: no run of that kind is known")
+    evidence: EvidenceView | None = Field(description="null: no such run is known")
     notes: list[str]
     warnings: list[str]
     missing: list[str] = Field(description="What would give evidence where there is none")
-    jobs: int = Field(description="Jobs the file makes; the answer is about the first")
+    jobs: int = Field(description="Number of jobs in the file; the answer is about the first")

@@ -1,4 +1,4 @@
-"""A picture of cards over time."""
+"""Cards over time."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class Bar(ApiView):
     attempt: int
     cards: list[str]
     start_s: float
-    end_s: float | None = Field(description="null: it is on its cards")
+    end_s: float | None = Field(description="null: still running")
     state: str = Field(description="How it ended, or the state of its job; of other tenants: running or over")
-    share_ratio: float = Field(description="What it was given of each card; 1: the whole of it")
-    expected: End | None = Field(description="When one that runs is expected to end")
+    share_ratio: float = Field(description="Fraction of each card; 1: the whole card")
+    expected: End | None = Field(description="Predicted end of a running attempt")
 
 
 class ReservationView(ApiView):
-    """A start that was promised to a job that waits."""
+    """A reserved start of a pending job."""
 
     job: str | None = Field(description=_OTHERS)
     name: str | None
     tenant: str | None
     gpus: int
     start_s: float
-    latest_s: float = Field(description="As it was first promised, from pessimistic run times")
+    latest_s: float = Field(description="First reserved start, from pessimistic run times")
     end_s: float | None
-    cards: list[str] = Field(description="Empty while counting cards is enough")
+    cards: list[str] = Field(description="Empty if only a number of cards is reserved")
 
 
 class PlannedBar(ApiView):
-    """A job that waits, as the plan replayed forward would start it. A forecast, not a promise."""
+    """A pending job as replaying the plan starts it. A forecast, not a reservation."""
 
     job: str | None = Field(description=_OTHERS)
     name: str | None
@@ -49,7 +49,7 @@ class PlannedBar(ApiView):
     gpus: int
     position: int
     start_s: float
-    start_high_s: float | None = Field(description="If every gang needs the high end of its run time")
+    start_high_s: float | None = Field(description="If every gang runs for the high quantile of its predicted time")
     end_s: float | None
     end_high_s: float | None
     cards: list[str]
@@ -60,9 +60,11 @@ class TimelineView(ApiView):
     from_s: float
     to_s: float
     bars: list[Bar]
-    truncated: bool = Field(description="There are more bars than are shown, or than were looked at")
+    truncated: bool = Field(description="There are more bars than shown or read")
     reservations: list[ReservationView]
     planned: list[PlannedBar]
-    planned_at_s: float | None = Field(description="When the plan was worked out; null: not yet, or too many wait")
-    planned_unknown: int = Field(description="Jobs that wait and start later than was looked ahead")
+    planned_at_s: float | None = Field(
+        description="When the plan was forecast; null: not yet, or the queue is too long"
+    )
+    planned_unknown: int = Field(description="Pending jobs that start after the last replay step")
     windows: list[WindowView]

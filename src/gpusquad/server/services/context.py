@@ -1,7 +1,7 @@
-"""What the parts of the scheduler share: the driver, the rows of unfinished jobs, and one turn of work after another.
+"""State that the scheduler's services share: the driver, the rows of unfinished jobs and the current unit of work.
 
-A turn is: handle what came in, decide, put everything on record in one transaction, and only then act. So nothing runs
-that the store does not know of, and a crash at any point leaves either nothing or a record to go by.
+A pass handles the inbox, decides, commits all changes in one transaction, and only then acts. So nothing runs that is
+not stored, and a crash at any point leaves either nothing or a record to recover from.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ MAX_SLEEP_S = 60.0
 
 
 class SchedulerClock(Protocol):
-    """The clock, as far as the scheduler needs it."""
+    """The part of the clock that the scheduler uses."""
 
     def now_us(self) -> int: ...
 
 
 Listener = Callable[[Sequence[tuple[int, StoryEvent]]], None]
-"""Told what happened, with the numbers of the lines, once it is on record."""
+"""Called with stored events and their numbers."""
 
 
 @dataclass
 class SchedulerContext:
-    """Everything behind the scheduler's one lock."""
+    """State that the scheduler's services share, protected by one lock."""
 
     database: Database
     clock: SchedulerClock
@@ -61,25 +61,26 @@ class SchedulerContext:
     training: PredictorTraining
     simulated: bool = False
     cluster_engine: ClusterEngine | None = None
-    """The engine again, where others make the gangs."""
+    """The engine, if it is a cluster engine."""
     observer: Observer = field(default_factory=Observer)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
-        """Held while the state changes or is copied; never over I/O."""
+        """Held while the state changes or is copied; never during I/O."""
         self.rows: dict[str, JobRow] = {}
         self.jobs: dict[str, Job] = {}
         self.peaks = Peaks()
         self.listeners: list[Listener] = []
         self.in_transaction: list[Callable[[Any, Sequence[StoryEvent]], None]] = []
-        """Called with the connection inside a turn's transaction: what must not be lost if the story is not."""
+        """Called with the connection inside the transaction of a pass, for rows that must be stored together with the
+        events."""
         self.before_deciding: list[Callable[[UnitOfWork], int]] = []
-        """Called before each cycle; each says when it wants to be called again."""
+        """Called before each cycle. Each returns when it must be called again."""
         self.after_deciding: list[Callable[[UnitOfWork, Sequence[Decision]], None]] = []
         self.unavailable = ""
-        """Why nothing can be put on record just now."""
+        """Why nothing can be stored now. Empty: it can."""
         self.on_broken: Callable[[], None] = lambda: None
-        """Called when memory and store may no longer agree: whoever runs the service stops it, the store is right."""
+        """Called when memory and store may differ. The service must stop; the store is right."""
         self.loop = SchedulerLoop(self._run_or_break)
         self.driver: Driver
         self.unit: UnitOfWork
@@ -99,34 +100,34 @@ class SchedulerContext:
         return self.jobs[job_id]
 
     def gpu_of(self, row: JobRow) -> str:
-        """The model of the cards it is on; empty: it is on none that is known, or on several."""
+        """Model of the job's cards. Empty if unknown or if there are several."""
         fixed = self.fixed
         known = [fixed.card_index[card] for card in cards_of(row) if card in fixed.card_index]
         models = {fixed.models[fixed.card_model[index]] for index in known}
         return models.pop() if len(models) == 1 else ""
 
     def forecast(self, job: Job, done_us: int = 0) -> JobPrediction:
-        """How long it is believed to run."""
+        """Predict the job's run time."""
         return self.predictor.predict(job, done_us)
 
     def copy(self) -> SchedulerState:
-        """The state to try things on, in the caller's own thread."""
+        """Copy of the state for the caller's thread."""
         with self.lock:
             other = copy_state(self.state)
-        # Places remember what they worked out by this object: a copy has a memory of its own.
+        # Place policies cache results by this object, so a copy needs its own.
         other.space.fixed = copy(other.space.fixed)
         return other
 
     def notify(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
-        """Whoever listens hears what is on record now; what they make of it is their own affair."""
+        """Pass stored events to all listeners. An error in one does not affect the others."""
         for listener in self.listeners:
             try:
                 listener(events)
             except Exception:
-                _log.exception("a listener failed")
+                _log.exception("listener failed")
 
     def drop(self, job_id: str) -> None:
-        """Over for good: the store remembers."""
+        """Remove an ended job from memory."""
         self.rows.pop(job_id, None)
         self.jobs.pop(job_id, None)
         self.driver.forget(job_id)
@@ -137,8 +138,8 @@ class SchedulerContext:
         except ServiceStopping:
             raise
         except Exception as error:
-            _log.exception("the scheduler stops; the next start goes on from the store")
-            self.unavailable = f"the scheduler broke: {type(error).__name__}"
+            _log.exception("scheduler failed; the next start continues from the store")
+            self.unavailable = f"the scheduler failed: {type(error).__name__}"
             self.on_broken()
             raise ServiceStopping(self.unavailable) from error
 
@@ -167,17 +168,18 @@ class SchedulerContext:
         try:
             return item()
         except Exception:
-            _log.exception("an event could not be handled")
+            _log.exception("event not handled")
             return None
 
     def _act(self, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception:
-            _log.exception("an engine could not be told")
+            _log.exception("action after commit failed")
 
     def _commit(self, unit: UnitOfWork) -> None:
-        """Tried until it stands: without it nothing may act, and no caller hears that it is done."""
+        """Store the unit of work, and retry until it succeeds: until then nothing may act and no caller may get an
+        answer."""
         if not unit.has_writes:
             return
         wait_s = _FIRST_RETRY_S
@@ -190,10 +192,10 @@ class SchedulerContext:
                 break
             except StoreUnavailable as error:
                 if not self.unavailable:
-                    _log.warning("the store does not answer; decisions wait for it", error=str(error))
+                    _log.warning("the store does not answer; decisions wait", error=str(error))
                 self.unavailable = str(error)
             if not self.loop.pause(wait_s):
-                raise ServiceStopping("the service stops while its store does not answer")
+                raise ServiceStopping("the service is stopping and its store does not answer")
             wait_s = min(2 * wait_s, _LAST_RETRY_S)
         if self.unavailable:
             self.unavailable = ""

@@ -1,4 +1,4 @@
-"""Which policies decide, changed while jobs run: numbered revisions in the store, and the store wins."""
+"""Policies in use, changed at run time as numbered revisions in the store. The store is the authority."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_MOVED = 100
 
 
 class PolicyService:
-    """Reads, sets and previews."""
+    """Reads, sets and previews policies."""
 
     def __init__(self, context: SchedulerContext, people: TenantCache, default_mode: str = DEFAULT_MODE) -> None:
         self._context = context
@@ -40,10 +40,10 @@ class PolicyService:
         self._divide = Mode("").divide
         self._about: tuple[int, int, str, str] = (0, 0, "", "")
         self._changing = threading.Lock()
-        """One change builds on the other. Never taken by the scheduler's thread."""
+        """Serialises changes, because each builds on the last. Never taken by the scheduler's thread."""
 
     def load(self) -> Policies:
-        """At start: the last revision, or the default."""
+        """At start: load the last revision, or the default."""
         with self._context.database.read() as connection:
             last = revisions.latest(connection)
         if last is not None:
@@ -55,7 +55,7 @@ class PolicyService:
 
     @property
     def divide(self) -> str:
-        """How the mode divides shared cards."""
+        """The mode's divide policy for shared cards."""
         return self._divide
 
     def status(self) -> PolicyStatus:
@@ -68,7 +68,7 @@ class PolicyService:
         )  # fmt: skip
 
     def set(self, wanted: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
-        """From the next cycle on. What is not named stays, unless another mode is chosen."""
+        """Takes effect in the next cycle. Settings that are not named stay, unless another mode is chosen."""
         with self._changing:
             settings = self._merge(wanted)
             policies, mode = self._policies(settings), _mode(settings)
@@ -89,7 +89,7 @@ class PolicyService:
             return self.status()
 
     def tenants_changed(self) -> None:
-        """Weights, guarantees and limits are read again."""
+        """Read weights, guarantees and limits again."""
         with self._changing:
             self._tenants.reload()
             policies = self._policies(self._settings)
@@ -98,14 +98,14 @@ class PolicyService:
             )
 
     def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
-        """The same queue under both, on copies."""
+        """Compare the current queue under both policies, on copies."""
         policies = self._policies(self._merge(wanted))
         now = self._context.copy()
         then = with_policies(now, policies)
         return _compare(now, then)
 
     def _count_on(self, uses: QuantileLevels) -> None:
-        """Those who wait are foretold anew if the mode counts on other quantiles; who runs was let in by the old."""
+        """Predict pending jobs again if the mode uses other quantiles. Running jobs keep their predictions."""
         before, self._context.predictor.uses = self._context.predictor.uses, uses
         if uses != before:
             self._context.training.refresh_predictions()
@@ -114,7 +114,7 @@ class PolicyService:
         known = {"mode", *KINDS, "preemption"}
         for name in wanted:
             if name not in known:
-                raise Invalid(name, "is no part of a policy", f"choose from {', '.join(sorted(known))}")
+                raise Invalid(name, "is not a policy setting", f"choose from {', '.join(sorted(known))}")
         kept = {} if wanted.get("mode") else dict(self._settings)
         given = {name: value for name, value in wanted.items() if value is not None}
         if isinstance(given.get("preemption"), Mapping):
@@ -138,9 +138,9 @@ def _mode(settings: Mapping[str, Any]) -> Mode:
 
 
 def _named_mode(name: object) -> str:
-    """By name only: a path from outside is not opened."""
+    """By name only: a path from a request is never opened."""
     if not isinstance(name, str) or name not in mode_names():
-        raise Invalid("mode", f"there is no mode {name!r}", f"{_of_file(name)}choose from {', '.join(mode_names())}")
+        raise Invalid("mode", f"is unknown: {name!r}", f"{_of_file(name)}choose from {', '.join(mode_names())}")
     return name
 
 
@@ -153,7 +153,7 @@ def _of_file(name: object) -> str:
 def _preemption(plain: PreemptionConfig, wanted: Mapping[str, Any]) -> PreemptionConfig:
     given = {name: value for name, value in wanted.items() if value is not None}
     if given.get("by", "none") not in ("none", "priority", "order"):
-        raise Invalid("preemption.by", f"{given['by']!r} is not known", "choose none, priority or order")
+        raise Invalid("preemption.by", f"is unknown: {given['by']!r}", "choose none, priority or order")
     try:
         return replace(plain, **given)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""The scheduler as everybody else sees it: one object, safe to call from any thread."""
+"""The scheduler as a service: one object, safe to call from any thread."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MakeEngine = Callable[[Callable[[Any], None]], Engine]
 
 @dataclass(frozen=True)
 class Setup:
-    """What a scheduler is made of."""
+    """Dependencies and settings of a scheduler."""
 
     database: Database
     clock: SchedulerClock
@@ -76,25 +76,25 @@ class Setup:
     predictor: Predictor
     read_secret: ReadSecret
     models: PredictorFiles | None = None
-    """Where what the predictor learned is kept. None: learned anew at each start."""
+    """Where trained predictors are stored. None: trained again at each start."""
     make_progress_model: Callable[[], ProgressModel] | None = None
-    """Foretells ends from progress. None: progress is only shown."""
+    """Predicts ends from progress. None: progress is only shown."""
     known: InterferenceKnowledge | None = None
-    """Of jobs that share a card, what they cost each other. None: nobody asks."""
+    """Interference between jobs that share a card. None: not used."""
     simulated: bool = False
     mode: str = DEFAULT_MODE
     rules: HangRules = field(default_factory=HangRules)
     on_cluster: bool = False
-    """The engine is a ``ClusterEngine``: gangs are found, not only submitted."""
+    """The engine is a ``ClusterEngine``: it also reports gangs that were not submitted here."""
     maker: JobObjectCreator | None = None
-    """Makes jobs that are submitted here, where the engine only finds them."""
+    """Creates the cluster objects of jobs that are submitted here."""
     observer: Observer = field(default_factory=Observer)
     allows_unmanaged: Callable[[str], bool] = lambda card: False
-    """Jobs are kept to their parts of cards, and others may join them where a process is that nothing holds."""
+    """Whether jobs may share this card although an unmanaged process runs on it."""
 
 
 class Scheduler:
-    """Takes jobs, decides, has them run, and answers for it."""
+    """Accepts jobs, decides, has the engine run them, and answers queries."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -131,16 +131,16 @@ class Scheduler:
             self._neighbours,
         )  # fmt: skip
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Go on from what the store says; then decide for as long as the service lives."""
+        """Restore the state from the store, then start the scheduler thread."""
         self._restore()
         self._training.start()
         self._context.loop.start()
 
     def prepare(self) -> None:
-        """Everything but the threads: what was learned is recalled here and now."""
+        """Everything but the threads: restore the state and load the predictor now."""
         self._restore()
         self._training.recall()
 
@@ -156,10 +156,10 @@ class Scheduler:
         self._resume(asked)
         self._context.engine.recover(asked)
         if self._context.cluster_engine is not None:
-            self._sharing_updates.update_all()  # what pods say may have been changed meanwhile, by anybody
+            self._sharing_updates.update_all()  # pods may have been changed while the service was down
 
     def _resume(self, asked: Sequence[tuple[str, int]]) -> None:
-        """On a cluster: what was decided before the restart goes on where it was decided to."""
+        """On a cluster: hand the engine the placements that were decided before the restart."""
         engine = self._context.cluster_engine
         for job_id, attempt in asked if engine is not None else ():
             row, job = self._context.rows[job_id], self._context.job(job_id)
@@ -167,16 +167,16 @@ class Scheduler:
             places = [TaskLocation(task["node"], tuple(task["cards"]), sharing_params) for task in tasks]
             assert engine is not None
             engine.resume(job, attempt, places, row.state != JobState.STARTING)
-            if JobState(row.state) in STOP_REQUESTED:  # it may not have heard of it, or not have finished with it
+            if JobState(row.state) in STOP_REQUESTED:  # the engine may not have received or finished the stop
                 engine.stop(job_id, attempt, (row.stop or {}).get("cause", ""), DEFAULT_GRACE_S)
 
     def step(self) -> int:
-        """One turn in the caller's thread instead; says when the next one is due if nothing happens before."""
+        """One pass in the caller's thread. Returns when the next one is due if nothing happens before."""
         self._context.loop.run_pass()
         return self._context.driver.next_wake_us()
 
     def close(self) -> None:
-        """Stop deciding. What runs, runs on."""
+        """Stop deciding. Running jobs continue."""
         self._context.loop.close()
         self._context.engine.close()
         self._training.close()
@@ -186,23 +186,23 @@ class Scheduler:
         if self._context.unavailable:
             return False, f"the store does not answer: {self._context.unavailable}"
         if not self._context.loop.alive:
-            return False, "the scheduler does not run"
+            return False, "the scheduler is not running"
         return True, ""
 
     def on_event(self, callback: Listener) -> None:
-        """Called after each turn, and each submission, with what is on record now."""
+        """Call ``callback`` after each pass and each submission with the events just stored."""
         self._context.listeners.append(callback)
 
     def on_broken(self, call: Callable[[], None]) -> None:
-        """Called if the scheduler cannot go on and has to be started anew."""
+        """Call ``call`` if the scheduler cannot continue and the service must restart."""
         self._context.on_broken = call
 
     def in_transaction(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
-        """Called inside the transaction that records a turn."""
+        """Call ``call`` inside the transaction that stores a pass."""
         self._context.in_transaction.append(call)
 
     def running_attempts(self) -> list[tuple[str, int, list[str]]]:
-        """Job, attempt and cards of every gang that runs, for the agent."""
+        """Job, attempt and cards of every running gang, for the agent."""
         rows = list(self._context.rows.values())
         return [
             (row.id, row.attempt, [c for task in (row.placement or {}).get("tasks", ()) for c in task["cards"]])
@@ -231,7 +231,7 @@ class Scheduler:
         return self._intake.submit(specs, who, group_id, key)
 
     def cancel(self, job_id: str, who: Who, cause: str = "") -> JobRow:
-        """Off the queue at once; off its cards after its grace time. A second call changes nothing."""
+        """Remove a pending job at once, or stop a running one after its grace time. A second call changes nothing."""
         said = cause or f"cancelled by {who.user}"
 
         def handle(row: JobRow) -> None:
@@ -252,7 +252,7 @@ class Scheduler:
     def hold(self, job_id: str, who: Who) -> JobRow:
         def handle(row: JobRow) -> None:
             if row.state not in (JobState.PENDING, JobState.HELD):
-                raise Conflict(f"job {job_id} is {row.state}", cure="only jobs that wait can be held")
+                raise Conflict(f"job {job_id} is {row.state}", cure="only pending jobs can be held")
             self._holds.hold(self._context.unit, row, who.user)
 
         return self._change(job_id, handle)
@@ -266,7 +266,7 @@ class Scheduler:
         return self._change(job_id, handle)
 
     def update(self, job_id: str, change: JobChange, who: Who) -> JobRow:
-        """Another goal, priority, estimate or part of a card's memory for a job that waits or runs."""
+        """Change the SLO, priority, estimate or memory quota of a pending or running job."""
         with self._resizer.agreed(self.row(job_id), change) as agreed:
             return self._change(job_id, lambda row: self._update(row, agreed, who))
 
@@ -276,7 +276,7 @@ class Scheduler:
         if resizes(change):
             job = with_memory(job, change)
             self._resizer.check(row, job, agreed)
-        self._context.state.lane(job)  # refuses a lane that is not there, before anything changes
+        self._context.state.lane(job)  # raises for an unknown lane before anything changes
         foretold: JobPrediction | None = None
         if change.estimate_us is not None or change.limit_us is not None:
             foretold = self._context.forecast(job, row.kept_us)
@@ -304,7 +304,8 @@ class Scheduler:
         return row
 
     def _change(self, job_id: str, handle: Callable[[JobRow], None]) -> JobRow:
-        """In the scheduler's thread, which does not wait for the store: jobs that are over are looked up here."""
+        """Run ``handle`` in the scheduler's thread. Ended jobs are read from the store in the caller's thread
+        instead."""
 
         def change() -> bool:
             row = self._context.rows.get(job_id)
@@ -317,8 +318,8 @@ class Scheduler:
         if was_there:
             return row
         if JobState(row.state) in FINAL:
-            raise Conflict(f"job {job_id} is over: {row.state}")
-        raise Conflict(f"job {job_id} is just coming in", cure="try again")
+            raise Conflict(f"job {job_id} has ended: {row.state}")
+        raise Conflict(f"job {job_id} is still being accepted", cure="retry")
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -343,7 +344,7 @@ class Scheduler:
     def positions(self) -> dict[str, int]:
         return self._queries.positions()
 
-    # -- machines --------------------------------------------------------------------------------------------------
+    # -- nodes -----------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeStatus]:
         return self._node_service.nodes()
@@ -382,7 +383,7 @@ class Scheduler:
         return self._policy.status()
 
     def mode_divide(self) -> str:
-        """How the mode divides shared cards."""
+        """The mode's divide policy for shared cards."""
         return self._policy.divide
 
     def set_policy(self, settings: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
@@ -403,13 +404,13 @@ class Scheduler:
 
 
 def _as_told(change: JobChange) -> dict[str, Any]:
-    """For the job's story."""
+    """Data of the job's event."""
     memory = {"memory_bytes": change.memory, "memory_milli": change.memory_milli}
     return _as_written(change) | {name: value for name, value in memory.items() if value is not None}
 
 
 def _as_written(change: JobChange) -> dict[str, Any]:
-    """The parts of a job that change, as a job's plain form writes them."""
+    """Changed fields in the job's serialised form."""
     texts = {name: getattr(change, name) for name in ("name", "priority", "queue", "lane")}
     times = {"estimate": change.estimate_us, "limit": change.limit_us}
     written = {name: value for name, value in texts.items() if value is not None}

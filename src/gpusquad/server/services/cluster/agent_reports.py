@@ -1,8 +1,8 @@
-"""What the agents of all nodes said last, as the one message that the watcher wants.
+"""Merges the last reports of all node agents into the one message that the watcher reads.
 
-A gang may lie on several nodes, so a run comes in parts. It is judged by all of them together, as of the oldest: a node
-that says nothing more makes nobody look more idle. When it has been silent for too long it is dropped. Its cards are
-then not known, and neither is what its runs do, which counts as work.
+A gang can span several nodes, so its report comes in parts. It is judged by all parts together, as of the oldest, so
+that a silent node never makes a run look idle. A node that is silent too long is dropped. Its cards are then unknown,
+and the activity of its runs as well, which counts as activity.
 """
 
 from __future__ import annotations
@@ -20,35 +20,36 @@ from gpusquad.server.errors import Forbidden, Unavailable
 from gpusquad.server.services.cluster.agent_watch import RunningGang
 
 SILENT_TICKS = 4
-"""Reports missing in a row until a node is dropped."""
+"""Consecutive missing reports after which a node is dropped."""
 _log = structlog.get_logger("gpusquad.reports")
 Message = dict[str, Any]
 _Key = tuple[str, int]
 
 
 class Listener(Protocol):
-    """The watcher, as far as this has to know it."""
+    """The part of the watcher that is used here."""
 
     def hear(self, message: Mapping[str, Any]) -> None: ...
     def running(self) -> Sequence[RunningGang]: ...
     def node_of(self, card: str) -> str | None:
-        """None: no such card is known (yet)."""
+        """None: the card is unknown (yet)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """The last one of a node, its times by this service's clock."""
+    """Last report of a node, with times by this service's clock."""
 
     received_us: int
     cards: Mapping[str, Message]
     runs: Mapping[str, Sequence[Message]] = field(default_factory=dict)
     divided: Mapping[str, Message] = field(default_factory=dict)
-    """By physical card, how it is divided. Kept apart: it names jobs, and how a card fares is told to everybody."""
+    """Division status by physical card. Kept apart because it names jobs, while card samples are visible to all
+    users."""
 
 
 class AgentReports:
-    """Taken from any thread; put together once a tick, by a thread of its own."""
+    """Accepts reports from any thread; merges them at an interval in its own thread."""
 
     def __init__(self, now_us: Callable[[], int], every_s: float) -> None:
         self._now_us = now_us
@@ -58,11 +59,11 @@ class AgentReports:
         self._lock = threading.Lock()
         self._last: dict[str, _Report] = {}
         self._told_us: dict[_Key, int] = {}
-        """As of when each run was told last."""
+        """Time of the last forwarded report of each run."""
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     def attach(self, listener: Listener) -> None:
         self._listener = listener
@@ -81,24 +82,24 @@ class AgentReports:
             try:
                 self.step()
             except Exception:
-                _log.exception("reports were not put together")  # the next time may go well
+                _log.exception("reports not merged")  # the next attempt may succeed
 
-    # -- taking ----------------------------------------------------------------------------------------------------
+    # -- accepting -------------------------------------------------------------------------------------------------
 
     def take(self, node: str, message: Message) -> list[str]:
-        """What the agent of a node says; it may speak of its own cards only. Those that the cluster shows."""
+        """Accept the report of a node's agent about its own cards. Returns the cards that the cluster knows."""
         if self._listener is None:
             raise Unavailable("the service is starting")
         where = {card["id"]: self._listener.node_of(card["id"]) for card in message["cards"]}
         elsewhere = sorted(card for card, at in where.items() if at not in (node, None))
         if elsewhere:
-            raise Forbidden(f"card {elsewhere[0]!r} is not one of node {node}", field="cards",
-                            cure="an agent reports the cards of its own node")  # fmt: skip
+            raise Forbidden(f"card {elsewhere[0]!r} does not belong to node {node}", field="cards",
+                            cure="report only the cards of the agent's own node")  # fmt: skip
         received_us = self._now_us()
         runs: dict[str, list[Message]] = {}
         for run in message["runs"]:
             runs.setdefault(run["job"], []).append(_by_our_clock(run, message["at_us"], received_us))
-        # Cards that the cluster does not show yet may turn out to be another node's.
+        # Cards that the cluster does not know yet may belong to another node.
         own = [card for card in message["cards"] if where[card["id"]] == node]
         divided = {physical(card["id"]): told for card in own if (told := card.pop("divided", None)) is not None}
         report = _Report(received_us, {card["id"]: card for card in own}, runs, divided)
@@ -107,14 +108,14 @@ class AgentReports:
         return list(report.cards)
 
     def divided(self) -> dict[str, Message]:
-        """By physical card that is divided now, what its daemon said last."""
+        """Last daemon status by physical card that is divided now."""
         with self._lock:
             return {card: told for report in self._last.values() for card, told in report.divided.items()}
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- forwarding ------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Tell the watcher how everything is now."""
+        """Send the merged state to the watcher."""
         if self._listener is None:
             return
         now_us = self._now_us()
@@ -132,11 +133,11 @@ class AgentReports:
                 del self._last[node]
             heard = dict(self._last)
         if silent:
-            _log.warning("agents are silent: their cards are not known", nodes=sorted(silent))
+            _log.warning("agents are silent; their cards are unknown", nodes=sorted(silent))
         return heard
 
     def _told(self, run: RunningGang, heard: Mapping[str, _Report], now_us: int) -> Message | None:
-        """None: nothing has been heard of it since it was told last."""
+        """None: no news since the last message."""
         told = merged(run, heard, now_us)
         if told["at_us"] <= self._told_us.get(run.key, -1):
             return None
@@ -145,7 +146,7 @@ class AgentReports:
 
 
 def merged(run: RunningGang, heard: Mapping[str, _Report], now_us: int) -> Message:
-    """One run from what is known of it. ``unknown``: a node of it does not tell, so nobody can say that it is idle."""
+    """One run merged from its nodes. ``unknown``: a node does not report, so the run cannot be judged idle."""
     parts = {node: part for node in run.cards if (part := _part(run, node, heard.get(node))) is not None}
     unknown = len(parts) < max(1, len(run.cards))
     first = next((part for part in parts.values() if part["step"] is not None), None)
@@ -156,7 +157,7 @@ def merged(run: RunningGang, heard: Mapping[str, _Report], now_us: int) -> Messa
         "unknown": unknown,
         "last_output_us": _newest(part["last_output_us"] for part in parts.values()),
         "log_bytes": sum(part["log_bytes"] for part in parts.values()),
-        # Tasks other than the first often count something of their own: the run is as far as its first one says.
+        # Other tasks often count something else, so the first task that reports steps counts.
         "step": None if first is None else first["step"],
         "total": None if first is None else first["total"],
         "progress_at_us": _newest(part["progress_at_us"] for part in parts.values()),
@@ -169,22 +170,22 @@ def merged(run: RunningGang, heard: Mapping[str, _Report], now_us: int) -> Messa
 
 
 def _part(run: RunningGang, node: str, report: _Report | None) -> Message | None:
-    """What a node says of a run and all of its cards there. Who names the job on other cards too is not believed."""
+    """A node's report of a run and all its cards there. A report that names other cards for the job is ignored."""
     if report is None or not report.cards.keys() >= run.cards[node]:
         return None
     parts = [part for part in report.runs.get(run.job, ()) if _is_of(part, run, node)]
-    # Of several the one that lives: pods of attempts before it may not have been cleared away.
+    # Prefer live pods: those of earlier attempts may not be deleted yet.
     return max(parts, key=lambda part: (part["live_pods"] > 0, part["attempt"] or 0), default=None)
 
 
 def _is_of(part: Message, run: RunningGang, node: str) -> bool:
-    """A later attempt than the one that runs is of a history that was lost; an earlier one is over."""
+    """A later attempt belongs to a lost history; an earlier one has ended."""
     is_now = part["attempt"] is None or part["attempt"] >= run.attempt
     return is_now and run.cards[node] == frozenset(part["cards"])
 
 
 def _by_our_clock(run: Message, at_us: int, received_us: int) -> Message:
-    """Clocks differ, and a node's that is behind must not make a run look silent. What is to come is not believed."""
+    """Convert times to this clock, so that a slow clock does not make a run look silent. Future times are clamped."""
     times = {name: run[name] for name in ("last_output_us", "progress_at_us") if run[name] is not None}
     return run | {name: max(0, received_us - max(0, at_us - time_us)) for name, time_us in times.items()}
 
@@ -194,12 +195,12 @@ def _newest(times_us: Any) -> int | None:
 
 
 def _sum(ratios: Sequence[float | None]) -> float | None:
-    """None where it is not known for one."""
+    """None if one is unknown."""
     known = [ratio for ratio in ratios if ratio is not None]
     return sum(known) if known and len(known) == len(ratios) else None
 
 
 def _mean(ratios: Sequence[tuple[float | None, int]]) -> float | None:
-    """Over all cards, as one machine would count them; None where it is not known for one."""
+    """Mean over all cards. None if one is unknown."""
     total = _sum([None if ratio is None else ratio * cards for ratio, cards in ratios])
     return None if total is None else total / sum(cards for _, cards in ratios)

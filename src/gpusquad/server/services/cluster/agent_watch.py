@@ -1,4 +1,4 @@
-"""What the agent reports: samples of cards, progress of runs, faults, intruders; and what follows from it."""
+"""Handles the agent's reports: card samples, progress of runs, faults and unmanaged processes."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.watch")
 CONFIRM_SAMPLES = 3
-"""Samples in a row before an intruder is believed, and before it is believed gone."""
+"""Consecutive samples that confirm that an unmanaged process is present, or gone."""
 MAX_NAMED = 3
 UNHELD = "unheld"
-"""Marks a process of a job that has a part of the card and runs without what would hold it to that."""
+"""Marks a process of a job with a share that runs without the shim."""
 STORE_INTERVAL_US = 10 * US_PER_S
-"""One sample in ten seconds goes into the store; the last one is always in memory."""
+"""Interval at which samples are stored. The last sample is always in memory."""
 KEEP_CARDS = 256
-"""Of more cards less often, so that a large cluster writes no more than this many samples in that time."""
+"""With more cards the interval grows, so that a large cluster stores at most this many samples per interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One run so far."""
+    """Activity of one run."""
 
     pulse: RunActivity = field(default_factory=RunActivity)
     watch: HangWatch = field(default_factory=HangWatch)
@@ -48,12 +48,12 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class RunningGang:
-    """A gang that runs, and where."""
+    """A running gang and its cards."""
 
     job: str
     attempt: int
     cards: Mapping[str, frozenset[str]]
-    """By node, in the order of its tasks. Nodes where it has none are left out."""
+    """By node, in the order of its tasks. Nodes without cards are left out."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -61,7 +61,7 @@ class RunningGang:
 
 
 class AgentWatcher:
-    """Fed by the agent's reader thread, message by message."""
+    """Called by the agent's reader thread for each message."""
 
     def __init__(
         self,
@@ -81,27 +81,27 @@ class AgentWatcher:
         self._progress = following
         self._neighbours = neighbours
         self._strangers: dict[str, int] = {}
-        """Card -> how many samples in a row showed a stranger (negative: none)."""
+        """Card to the number of consecutive samples with an unmanaged process (negative: without)."""
         self._runs: dict[tuple[str, int], _Seen] = {}
         self._kept_us = 0
         self._kept_samples_us = 0
 
-    # -- what others may want to know of it ------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     def running(self) -> list[RunningGang]:
         rows = list(self._context.rows.values())
         return [RunningGang(row.id, row.attempt, _cards_by_node(row)) for row in rows if row.state == JobState.RUNNING]
 
     def node_of(self, card: str) -> str | None:
-        """None: there is no such card."""
+        """None: no such card."""
         fixed = self._context.fixed
         index = fixed.card_index.get(card)
         return None if index is None else fixed.node_ids[int(fixed.card_node[index])]
 
-    # -- what is heard ---------------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------------------
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """One message of the agent."""
+        """Handle one message of the agent."""
         kind = message.get("kind")
         if kind == "card_fault":
             self._node_service.fault(message["card"], message["cause"])
@@ -125,7 +125,7 @@ class AgentWatcher:
             self._progress.foresee(message["at_us"])
             self._keep(now_us, list(cards.values()), message.get("runs", ()))
 
-    # -- strangers -------------------------------------------------------------------------------------------------
+    # -- unmanaged processes ---------------------------------------------------------------------------------------
 
     def _look_for_strangers(self, card: Mapping[str, Any]) -> None:
         strangers = [
@@ -137,12 +137,12 @@ class AgentWatcher:
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
         self._strangers[card["id"]] = max(-CONFIRM_SAMPLES, min(CONFIRM_SAMPLES, count))
         if count >= CONFIRM_SAMPLES:
-            # Also those that are known: what follows from them is a rule, which may have changed.
+            # Known processes too, because the rule for them may have changed.
             self._node_service.taken_outside(card["id"], _held_by(strangers))
         elif count <= -CONFIRM_SAMPLES and self._node_service.strangers_on(card["id"]) is not None:
             self._node_service.taken_outside(card["id"], None)
 
-    # -- runs that hang --------------------------------------------------------------------------------------------
+    # -- hangs -----------------------------------------------------------------------------------------------------
 
     def _look_at_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
         row = self._context.rows.get(run["job"])
@@ -178,7 +178,7 @@ class AgentWatcher:
             unit = self._context.unit
             if notice.kind == "stop":
                 self._context.driver.apply(unit.now_us, GangStopping(row.id))
-                cause = f"hung by the rule {notice.rule}: {notice.message}"
+                cause = f"hung by rule {notice.rule}: {notice.message}"
                 self._outcomes.request_stop(unit, row.id, JobState.STOPPING, "failed", cause)
             else:
                 kind = "hung" if notice.kind == "warn" else "recovered"
@@ -192,10 +192,10 @@ class AgentWatcher:
             del self._runs[key]
         self._context.peaks.forget(self._context.rows.keys())
 
-    # -- keeping ---------------------------------------------------------------------------------------------------
+    # -- storing ---------------------------------------------------------------------------------------------------
 
     def _keep(self, now_us: int, cards: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
-        """Samples and progress for later; a store that does not answer loses some, no more."""
+        """Store samples and progress. If the store does not answer, some are lost."""
         news = {
             (run["job"], run["attempt"]): record | {"points": self._progress.points(run["job"], run["attempt"])}
             for run in runs
@@ -210,10 +210,10 @@ class AgentWatcher:
             with self._context.database.write() as connection:
                 samples.append(connection, now_us, [sample_row(now_us, card) for card in cards])
         except StoreUnavailable as error:
-            _log.warning("samples were not kept", error=str(error))
+            _log.warning("samples not stored", error=str(error))
 
     def _keep_progress(self, news: Mapping[tuple[str, int], dict[str, Any]]) -> None:
-        """By a turn, like everything else that is known of a job."""
+        """Inside a pass, like every change of a job."""
         for (job_id, attempt), record in news.items():
             row = self._context.rows.get(job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING) and row.progress != record:
@@ -227,7 +227,7 @@ def _held_by(strangers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _whose(process: Mapping[str, Any]) -> str:
-    of_job = f" of job {process['job']}, which runs without the library" if process.get("job") else ""
+    of_job = f" of job {process['job']}, which runs without the shim" if process.get("job") else ""
     return f"pid {process['pid']}{of_job}"
 
 

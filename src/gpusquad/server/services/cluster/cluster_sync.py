@@ -1,7 +1,7 @@
-"""Keeps up with a cluster that is not ours alone: gangs that others put there become jobs, nodes come and go.
+"""Follows a shared cluster: gangs created by other clients become jobs, and nodes come and go.
 
-What an engine sees is handled within a turn like everything else. The cluster is right about what exists and where it
-runs; the store remembers it, with its forecasts and its story.
+Observations of the engine are handled inside a pass. The cluster is the authority on what exists and where it runs. The
+store keeps it, with predictions and events.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _log = structlog.get_logger("gpusquad.scheduler")
 
 @dataclass
 class ClusterSync:
-    """Handles what an engine sees; all but ``hear`` comes from within a turn."""
+    """Handles observations of the engine. All but ``hear`` is called inside a pass."""
 
     context: SchedulerContext
     outcomes: Outcomes
@@ -71,20 +71,20 @@ class ClusterSync:
             ClusterObserved: self._landscape,
         }
         self._impossible: set[str] = set()
-        """Looked at again when nodes change."""
+        """Checked again when nodes change."""
         self._over_before: set[str] = set()
         self._broken: frozenset[str] = frozenset()
         self.outcomes.on_final.append(self._finished)
 
     def _finished(self, unit: UnitOfWork, row: JobRow) -> None:
-        """The engine may still have it: a gang that ran out of time, or was refused."""
+        """The engine may still have the gang, for example after a time limit or a refusal."""
         self._impossible.discard(row.id)
         engine = self.context.cluster_engine
         if engine is not None:
             unit.after_commit.append(lambda: engine.finished(row.id))
 
     def hear(self, sighting: Sighting) -> None:
-        """From any thread."""
+        """Safe for any thread."""
         self.context.loop.post(lambda: self._handlers[type(sighting)](sighting))
 
     # -- gangs -----------------------------------------------------------------------------------------------------
@@ -135,12 +135,12 @@ class ClusterSync:
         return context.rows.get(job.id)
 
     def _change(self, row: JobRow, job: Job) -> None:
-        """Its pods say something else than before, or other pods do, of whom it has to keep away."""
+        """Its pods changed, or other pods changed the nodes it may use."""
         context, unit = self.context, self.context.unit
         before = context.job(row.id)
         if row.spec:
-            job = meant(before, job)  # it was submitted here: the store knows more of it than its pods say
-        job = job.submitted_at(before.submitted_us)  # an engine that came later has not seen its first pods
+            job = meant(before, job)  # submitted here: the store knows more than its pods
+        job = job.submitted_at(before.submitted_us)  # a restarted engine may not have seen its first pods
         if before == job:
             return
         context.jobs[row.id] = job
@@ -151,16 +151,17 @@ class ClusterSync:
             self._look_again()
 
     def _is_over(self, job_id: str) -> bool:
-        """Before the service started, or just now: the engine counts lives itself, as long as it lives."""
+        """Whether the job ended before the service started, or just now. The engine counts incarnations itself while it
+        runs."""
         return job_id in self._over_before or self.holds.just_ended(job_id)
 
     def _adopt(self, row: JobRow, found: GangFound) -> None:
-        """It runs there already, whoever started it."""
+        """The gang already runs, whoever started it."""
         context, unit = self.context, self.context.unit
         job = context.job(row.id)
         placement = placement_at(job, found.places, context.fixed)
         if placement is None or not context.state.space.holds(job, placement):
-            _log.warning("a gang runs where the cluster has no place for it", job=row.id)
+            _log.warning("a gang runs on cards that have no room for it", job=row.id)
             self._leave_to_others(row, job)
             return
         if row.id in context.state.queue:
@@ -180,12 +181,12 @@ class ClusterSync:
         unit.opened_attempts.append(opened)
         context.predictor.begin(job, started_us)
         engine, attempt = context.cluster_engine, row.attempt
-        if engine is not None:  # what it reports of it has to name the same attempt
+        if engine is not None:  # its reports must name the same attempt
             unit.after_commit.append(lambda: engine.resume(job, attempt, found.places, True))
             unit.after_commit.append(lambda: self.sharing_updates.update(job.id))
 
     def _leave_to_others(self, row: JobRow, job: Job) -> None:
-        """Its cards are in use all the same: nobody else is to be put there, nor it anywhere else."""
+        """Its cards are in use, so no other gang is placed there, and this gang is placed nowhere else."""
         engine, attempt = self.context.cluster_engine, row.attempt
         if row.id in self.context.state.queue:
             self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
@@ -198,13 +199,13 @@ class ClusterSync:
             return
         state = JobState(row.state)
         if state in ON_CARDS:
-            return  # the end of its attempt is reported apart, and comes first
+            return  # the end of its attempt is reported separately and first
         if row.id in self.context.state.queue:
             self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
         self.outcomes.finish(self.context.unit, row.id, _final(state, gone.how), gone.cause)
 
     def _refound(self, everybody: GangsResynced) -> None:
-        """Who went while the service was away."""
+        """End jobs whose gangs disappeared while the service was down."""
         self._over_before = set()
         for row in [row for row in self.context.rows.values() if row.id not in everybody.job_ids]:
             if row.id in self.context.state.runs:
@@ -214,7 +215,7 @@ class ClusterSync:
             self._write_off(self.context.unit, row)
 
     def _write_off(self, unit: UnitOfWork, row: JobRow) -> None:
-        cause = "its pods went while the service was away"
+        cause = "its pods disappeared while the service was down"
         if JobState(row.state) in ON_CARDS:
             unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, unit.now_us, "lost", cause))
             if row.state == JobState.PREEMPTING:
@@ -243,21 +244,21 @@ class ClusterSync:
 
     def _faults(self, broken: frozenset[str]) -> None:
         for card in sorted(broken - self._broken):
-            self.node_service.fault(card, "the agent of its node says that it is broken")
+            self.node_service.fault(card, "its node's agent reports a fault")
         for card in sorted(self._broken - broken):
             self.node_service.recovered(card)
         self._broken = broken
 
     def _look_again(self) -> None:
-        """What was impossible may be possible now, and what waits may have become impossible: that is not held again,
-        because nodes that went often come back."""
+        """Queue held jobs that became possible. Pending jobs that became impossible stay pending, because nodes often
+        return."""
         context, unit = self.context, self.context.unit
         for job_id in sorted(self._impossible):
             row, job = context.rows[job_id], context.job(job_id)
             reason = refusal(context.state, job)
             if reason is None:
                 self._impossible.discard(job_id)
-                unit.transition(job_id, JobState.PENDING, "pending", "the cluster has a place for it now", stop=None)
+                unit.transition(job_id, JobState.PENDING, "pending", "the cluster can run it now", stop=None)
                 context.driver.apply(unit.now_us, JobSubmitted(job, forecast_of(row), past_of(row)))
             elif str(reason) != row.cause:
                 unit.change(job_id, cause=str(reason), stop=_held_for(reason))
@@ -273,7 +274,7 @@ class ClusterSync:
 
 
 def placement_at(job: Job, places: Sequence[TaskLocation], fixed: ClusterArrays) -> Placement | None:
-    """Tasks by rank as a placement; None if a node or card of it is not here."""
+    """Tasks by rank as a placement. None if a node or card does not exist."""
     rows: list[list[tuple[int, list[int]]]] = [[] for _ in job.groups]
     by_rank = iter(places)
     try:

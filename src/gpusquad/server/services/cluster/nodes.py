@@ -1,4 +1,4 @@
-"""The machines as they are now: who is on which card, what is cordoned or drained, what came from outside."""
+"""Current state of nodes and cards: jobs on them, cordons, drains, faults and usage outside the scheduler."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ from gpusquad.store.marks import MarkRow
 
 CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
 CURES = {
-    FAULT: "it comes back when it has been well for a while, or by gpusquad uncordon",
-    CORDON: "gpusquad uncordon brings it back",
-    OUTSIDE: "end what holds it, or wait until it has ended",
+    FAULT: "it returns after it has been healthy for a while, or with gpusquad uncordon",
+    CORDON: "use gpusquad uncordon",
+    OUTSIDE: "end the process that holds it, or wait until it has ended",
 }
-"""What brings a card back, by kind of block; what weighs most first."""
+"""Cure by kind of block, most important first."""
 DRAIN = "drain"
 GANG_SIZES = (1, 2, 4, 8, 16)
 
 
 class NodeService:
-    """Keeps why a card may not be used, and shows all machines."""
+    """Tracks why a card may not be used, and lists nodes and cards."""
 
     def __init__(self, context: SchedulerContext, outcomes: Outcomes, allows_unmanaged: Callable[[str], bool]) -> None:
-        """``allows_unmanaged``: whether others may join a shared card where a process is that nothing holds."""
+        """``allows_unmanaged``: whether jobs may share a card on which an unmanaged process runs."""
         self._context = context
         self._outcomes = outcomes
         self._allows_unmanaged = allows_unmanaged
         self._strangers: dict[str, str] = {}
-        """Card -> who is on it that is no job, in words."""
+        """Card to a description of its unmanaged processes."""
         self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """Card -> kind of block -> cause. A card is used when it has none."""
+        """Card to kind of block to cause. A card without blocks is used."""
         self._closed: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """Node -> ``DRAIN``, or a gang that the core cannot hold and that must go first -> cause."""
+        """Node to ``DRAIN``, or to the id of a gang that must leave first because the core cannot hold it, to cause."""
         self._windows: dict[str, WindowStatus] = {}
         self.samples: Mapping[str, Mapping[str, Any]] = {}
-        """The last sample of each card."""
+        """Last sample of each card."""
         outcomes.on_gone.append(self._left)
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """At start: what administrators said stays said."""
+        """Restore cordons, drains and windows at start."""
         with self._context.database.read() as connection:
             rows = marks.all(connection)
         for row in rows:
@@ -74,7 +74,7 @@ class NodeService:
                 self._keep_away_from(row)
 
     def fault(self, card: str, cause: str) -> None:
-        """The card is broken: its gangs end and queue again, neighbours on other cards go on."""
+        """The card is faulty: its gangs are stopped and requeued. Gangs on other cards continue."""
 
         def handle() -> None:
             self._block(card, FAULT, cause)
@@ -92,7 +92,7 @@ class NodeService:
         self._context.loop.post(lambda: self._unblock(card, FAULT))
 
     def taken_outside(self, card: str, cause: str | None) -> None:
-        """Somebody else's process is on the card (a cause), or none is any more."""
+        """A process outside the scheduler holds the card (a cause), or none does any more."""
 
         def handle() -> None:
             if cause is None:
@@ -105,7 +105,7 @@ class NodeService:
         self._context.loop.post(handle)
 
     def strangers_on(self, card: str) -> str | None:
-        """Somebody else's processes there, in words. None: there are none."""
+        """Description of the unmanaged processes on the card. None: there are none."""
         return self._strangers.get(card)
 
     def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
@@ -120,7 +120,7 @@ class NodeService:
         return self._card(card)
 
     def uncordon(self, card: str) -> CardStatus:
-        """Also forgives a fault: the administrator has looked."""
+        """Clears a fault too, because an administrator has checked the card."""
         self._check(card, self._context.fixed.card_index, "card")
 
         def handle() -> None:
@@ -157,7 +157,7 @@ class NodeService:
         for node in nodes:
             self._check(node, self._context.fixed.node_index, "node")
         if end_us is not None and end_us <= max(start_us, self._context.clock.now_us()):
-            raise Invalid("end", "is not after the start, or is over already")
+            raise Invalid("end", "must be after the start and in the future")
         mark = self._mark("window", ",".join(nodes), who, cause, start_us, end_us)
 
         def handle() -> WindowStatus:
@@ -182,7 +182,7 @@ class NodeService:
         with self._context.lock:
             return [w for w in self._windows.values() if w.end_us is None or w.end_us > now_us]
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeStatus]:
         with self._context.lock:
@@ -204,11 +204,11 @@ class NodeService:
             taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._context.simulated, mode=mode,
         )  # fmt: skip
 
-    # -- inside a turn ---------------------------------------------------------------------------------------------
+    # -- inside a pass ---------------------------------------------------------------------------------------------
 
     def _block(self, card: str, kind: str, cause: str) -> None:
         if card not in self._context.fixed.card_index:
-            return  # an agent may know cards that came after the service had started
+            return  # an agent may know cards that were added after the service started
         if self._blocks[card].get(kind) != cause:
             self._blocks[card][kind] = cause
             self._tell_core(card)
@@ -235,7 +235,8 @@ class NodeService:
             self._context.driver.apply(self._now_us(), NodeChanged(node, True))
 
     def _keep_away_from(self, row: JobRow) -> None:
-        """A card of the gang is gone, so the core cannot hold the rest: nothing new comes near it until it has left."""
+        """A card of the gang no longer exists, so the core cannot hold the others: close its nodes until it has
+        left."""
         for node in {task["node"] for task in (row.placement or {}).get("tasks", ())}:
             if node in self._context.fixed.node_index:
                 self._close(node, row.id, f"{row.name or row.id} still runs here")
@@ -247,14 +248,14 @@ class NodeService:
             self._judge_strangers(card, leaving=row.id)
 
     def _judge_strangers(self, card: str, leaving: str = "") -> None:
-        """Beside them is room for parts of the card alone, and only where whoever has one is kept to it."""
+        """Beside an unmanaged process only shares fit, and only where shares are enforced."""
         if self._allows_unmanaged(card) and self._is_shared(card, leaving):
             self._unblock(card, OUTSIDE)
         else:
             self._block(card, OUTSIDE, self._strangers[card])
 
     def _is_shared(self, card: str, leaving: str) -> bool:
-        """Somebody has a part of the physical card; a virtual card is always one."""
+        """Whether the physical card is shared. A virtual card always is."""
         return any(
             physical(name) == physical(card)
             and any(user.job_id != leaving and (user.sm_milli is not None or physical(name) != name) for user in users)
@@ -284,7 +285,7 @@ class NodeService:
         return MarkRow(new_id(), kind, target, at_us, end_us, who.user, cause)
 
     def _write(self, write: Write) -> None:
-        """On record together with what it does: neither is there without the other."""
+        """Stored together with its effect: neither exists without the other."""
         self._context.unit.writes.append(write)
 
     # -- views -----------------------------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], closed: s
 
 
 def _usable_idle(state: SchedulerState) -> np.ndarray:
-    """Idle cards of each node that takes work."""
+    """Idle cards of each node that accepts jobs."""
     return np.where(state.space.node_up, state.space.node_idle, 0)
 
 

@@ -1,4 +1,4 @@
-"""Ends of running jobs, foretold anew from the progress they report."""
+"""Predicts the ends of running jobs from their reported progress."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.following")
 MAX_POINTS = 24
-"""Reports kept of a run, to begin with after a restart: enough for its pace, not for every pause."""
+"""Reports kept per run for a restart: enough for its pace, not for every pause."""
 Points = list[list[int]]
-"""Times and steps, as JSON has them."""
+"""Times and steps in JSON form."""
 
 
 class ProgressModel(Protocol):
-    """Makes a forecast of what steps it sees done."""
+    """Predicts the remaining time from steps done."""
 
     def see(self, at_us: int, step: int, total: int | None) -> object: ...
 
     def remaining(self, now_us: int, prior: Quantiles | None, started_us: int) -> Quantiles | None:
-        """What is left to run; None: cannot tell yet."""
+        """Remaining run time. None: not known yet."""
         ...
 
 
 @dataclass(slots=True)
 class _Followed:
-    """One run, and a few of its reports for the next start of the service."""
+    """One run and some of its reports, kept for a restart."""
 
     follower: ProgressModel
     total: int | None = None
@@ -49,7 +49,7 @@ class _Followed:
 
 
 class ProgressTracking:
-    """Fed by the agent's reader thread; what it finds goes to the core as one item of a turn."""
+    """Called by the agent's reader thread. Results go to the core as one item of a pass."""
 
     def __init__(self, context: SchedulerContext, make: Callable[[], ProgressModel] | None) -> None:
         self._context = context
@@ -57,7 +57,7 @@ class ProgressTracking:
         self._followers: dict[tuple[str, int], _Followed] = {}
 
     def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
-        """One look at a run that reports steps."""
+        """Add one report of a run with steps."""
         step, total, seen_us = run.get("step"), run.get("total"), run.get("progress_at_us")
         if self._make is None or step is None:
             return
@@ -68,16 +68,16 @@ class ProgressTracking:
             seen_us = at_us if seen_us is None else seen_us
             self._followers[key].see(seen_us, int(step), None if total is None else int(total))
         except Exception:
-            _log.exception("progress could not be followed", job=row.id)
+            _log.exception("progress not tracked", job=row.id)
             self._followers.pop(key, None)
 
     def points(self, job_id: str, attempt: int) -> Points:
-        """What to keep of a run's reports."""
+        """Record to store for a run's reports."""
         followed = self._followers.get((job_id, attempt))
         return [] if followed is None else [list(point) for point in followed.points]
 
     def foresee(self, at_us: int) -> None:
-        """Now and then: when those who are followed will end."""
+        """At intervals: predict the ends of all tracked runs."""
         found = [event for key in list(self._followers) if (event := self._foreseen(key, at_us)) is not None]
         if found:
             self._context.loop.post(lambda: self._tell(found))
@@ -90,7 +90,7 @@ class ProgressTracking:
         try:
             left = self._followers[key].follower.remaining(at_us, quantiles_of(row), row.started_us)
         except Exception:
-            _log.exception("an end could not be foretold", job=row.id)
+            _log.exception("end not predicted", job=row.id)
             return None
         if left is None:
             return None
@@ -107,7 +107,7 @@ class ProgressTracking:
 
 
 def _begun(follower: ProgressModel, told: Mapping[str, Any]) -> _Followed:
-    """With what the run told before this service started. Of an attempt that is new nothing is on record."""
+    """Restore reports from before a restart. A new attempt has none."""
     followed, total = _Followed(follower), told.get("total")
     for at_us, step in told.get("points", ()):
         followed.see(int(at_us), int(step), None if total is None else int(total))
@@ -115,7 +115,7 @@ def _begun(follower: ProgressModel, told: Mapping[str, Any]) -> _Followed:
 
 
 def _add(points: Points, at_us: int, step: int) -> None:
-    """Evenly over the whole run, however long it is: the older it gets, the wider apart."""
+    """Evenly spread over the whole run: the longer it is, the wider apart."""
     if points and (at_us - points[-1][0]) * MAX_POINTS < max(points[-1][0] - points[0][0], 1):
         return
     points.append([at_us, step])

@@ -1,6 +1,6 @@
-"""What a job should ask for: by past runs in the store, by what its file expects, and by the cards there are.
+"""Advice on what a job should request, from past runs, its offline estimate and the existing cards.
 
-Reads the store when somebody asks, and only what ended since the last time; so it needs nobody to tell it of anything.
+Reads the store on request, and only runs that ended since the last time.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from gpusquad.store.run_forecasts import BEFORE_ALL, PastRow, RunKey
 
 _log = structlog.get_logger("gpusquad.advice")
 MAX_HISTORY = 10_000
-"""Runs of the past that are looked at."""
+"""Past runs used."""
 CHUNK = 500
 LOOKED_AT = 3
-"""Of so many of the last runs we look up how busy they kept their cards."""
+"""Number of recent runs whose card utilisation is looked up."""
 MAX_SAMPLED_US = 6 * 3600 * 1_000_000
-"""Of a long run, the last six hours: days of samples of many cards would take seconds to read."""
+"""Only the last six hours of a long run: days of samples of many cards would take seconds to read."""
 MIN_SAMPLES = 6
-"""A minute of them: fewer say nothing of how a card was used."""
+"""One minute of samples; fewer do not show how a card was used."""
 MAX_REMEMBERED = 1000
 
 
 class AdviceCard(NamedTuple):
-    """A card as advice needs it."""
+    """A card for advice."""
 
     node: str
     model: str
@@ -50,14 +50,14 @@ class AdviceCard(NamedTuple):
 
 
 class EligibleCards:
-    """The cards there are, by what a job may run on."""
+    """Cards of the cluster, by the models a job may run on."""
 
     def __init__(self, cards: Iterable[AdviceCard]) -> None:
         self._cards = list(cards)
         self._found: dict[frozenset[str], tuple[tuple[int, ...], int]] = {}
 
     def of(self, job: Job) -> tuple[tuple[int, ...], int]:
-        """Sizes of the cards it may run on, and how many of them one machine has at most."""
+        """Memory sizes of the cards it may run on, and the largest number of them on one node."""
         models = frozenset(model for request, _ in job.groups for model in request.gpu_models)
         if models not in self._found:
             cards = [card for card in self._cards if not models or card.model in models]
@@ -69,17 +69,17 @@ class EligibleCards:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A line for the job's story."""
+    """An event of the job."""
 
     kind: str
-    """advised or warned."""
+    """``advised`` or ``warned``."""
     text: str
     data: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """A job with nothing left open."""
+    """A job with all open fields filled in."""
 
     spec: JobSpec
     job: Job
@@ -88,7 +88,7 @@ class ResolvedJob:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What to ask for, and what it stands on."""
+    """What to request, and the evidence."""
 
     job: Job
     advised: ResourceAdvice
@@ -96,7 +96,7 @@ class Recommendation:
 
 
 class Advice:
-    """From any thread."""
+    """Safe for any thread."""
 
     def __init__(self, database: Database, cards: Callable[[], Iterable[AdviceCard]]) -> None:
         self._database = database
@@ -107,14 +107,14 @@ class Advice:
         self._uses: dict[str, RunUtilisation | None] = {}
 
     def recommend(self, job: Job, run: Quantiles | None = None, *, is_open: bool = False) -> Recommendation:
-        """``run``: how long it would run as it is asked for. ``is_open``: the number of GPUs is left to us."""
+        """``run``: predicted run time as requested. ``is_open``: the number of GPUs is open."""
         self._catch_up()
         known = self._known(job, EligibleCards(self._cards()), run)
         return Recommendation(job, advise(job, known, is_open=is_open), known)
 
     def settle(self, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[ResolvedJob]:
-        """Numbers for what the jobs leave open, and a warning for each that asks for less memory than its like hold.
-        ``jobs`` are what the specs mean as they stand."""
+        """Fill in open fields, and warn about each job that requests less memory than similar jobs used. ``jobs``: the
+        jobs of the specs as they are."""
         pairs = list(zip(specs, jobs, strict=True))
         if not any(auto_fields(spec) or _names_memory(job) for spec, job in pairs):
             return [ResolvedJob(spec, job) for spec, job in pairs]
@@ -125,7 +125,7 @@ class Advice:
     def _settle(
         self, spec: JobSpec, job: Job, space: EligibleCards, chosen: dict[Any, tuple[Any, Note]]
     ) -> ResolvedJob:
-        """``chosen``: what was found for others of the same submission. The jobs of a sweep are mostly alike."""
+        """``chosen``: results for other jobs of the submission. The jobs of a sweep are mostly alike."""
         notes: list[Note] = []
         for name in auto_fields(spec):
             alike = (name, job.tenant, job.roles, job.expected, job.profile, *(group.key for group in groups_of(job)))
@@ -140,7 +140,7 @@ class Advice:
             notes.append(Note("warned", warning))
         return ResolvedJob(spec, job, tuple(notes))
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- evidence --------------------------------------------------------------------------------------------------
 
     def _known(self, job: Job, space: EligibleCards, run: Quantiles | None = None) -> AdviceInput:
         with self._lock:
@@ -161,7 +161,7 @@ class Advice:
             return self._memory.peak(job)
 
     def _catch_up(self) -> None:
-        """What ended since."""
+        """Learn from the runs that ended since the last call."""
         with self._lock, self._database.read() as connection:
             if self._last is None:
                 self._last = run_forecasts.first_to_learn(connection, MAX_HISTORY) or BEFORE_ALL
@@ -173,11 +173,11 @@ class Advice:
     def _learn(self, row: PastRow) -> None:
         try:
             self._memory.learn(past_run(row))
-        except Exception as error:  # a job that this release does not understand any more
-            _log.warning("a past run cannot be read", job=row.job_id, error=repr(error))
+        except Exception as error:  # a job that this release cannot parse
+            _log.warning("past run not readable", job=row.job_id, error=repr(error))
 
     def _uses_of(self, runs: Sequence[RunSummary]) -> tuple[RunUtilisation, ...]:
-        """Of the last runs with as many cards as the latest that came to its end."""
+        """Of the last runs with as many cards as the latest complete one."""
         whole = [seen for seen in runs if seen.is_whole and seen.gpus]
         last = [seen for seen in whole if seen.gpus == whole[-1].gpus][-LOOKED_AT:]
         new = [seen.job_id for seen in last if seen.job_id not in self._uses]
@@ -197,10 +197,10 @@ def cards_of(cluster: Cluster) -> list[AdviceCard]:
 
 
 def use_of(connection: Connection, job_id: str) -> RunUtilisation | None:
-    """How busy the last attempt kept its cards; None: no samples tell."""
+    """Card utilisation of the last attempt. None: not enough samples."""
     tries = attempts.of_job(connection, job_id)
     if not tries or tries[-1].ended_us is None or tries[-1].gpu_milli != 1000 * len(tries[-1].cards):
-        return None  # a shared card is also kept busy by others
+        return None  # other jobs use a shared card too
     last, ended_us = tries[-1], tries[-1].ended_us
     since_us = max(last.started_us, ended_us - MAX_SAMPLED_US)
     busy = []
@@ -213,7 +213,7 @@ def use_of(connection: Connection, job_id: str) -> RunUtilisation | None:
 
 
 def _names_memory(job: Job) -> bool:
-    """Whether it says how much memory of a card it needs."""
+    """Whether it requests an amount of card memory."""
     return any(
         request.min_card_memory_bytes or (request.share is not None and not request.share.is_slot_only)
         for request, _ in job.groups
@@ -221,10 +221,10 @@ def _names_memory(job: Job) -> bool:
 
 
 def _choice(name: str, advised: ResourceAdvice) -> tuple[int | str | None, Note]:
-    """The number for a field that was left open, as a job file writes it, and why that one."""
+    """Value for an open field, as a job file writes it, and the reason."""
     choice = advised.gpus if name == "gpus" else advised.memory
     if choice is None:
         value, said = (1, "1") if name == "gpus" else (None, "any card")
-        return value, Note("advised", f"{name}: {said} (nothing is known of such jobs)", {name: value})
+        return value, Note("advised", f"{name}: {said} (no data on such jobs)", {name: value})
     value = choice.value if name == "gpus" else rounded_gib(choice.value)
     return value, Note("advised", f"{name}: {value} ({choice.why})", {name: value})

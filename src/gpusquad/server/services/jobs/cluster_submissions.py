@@ -1,9 +1,9 @@
-"""Jobs submitted here that run as objects of a cluster: made there, then found like anybody else's.
+"""Jobs submitted here that run as cluster objects: created there, then found like any other gang.
 
-The cluster is right about what exists, so nothing is on record before it is found. What is known of such a job beyond
-what its pods can say (the whole job file, above all) is *expected* under the id it will be found by, before the first
-object is made; whoever handles the sighting takes it from here. If the service ends in between, the job is found as
-somebody else's would be.
+The cluster is the authority on what exists, so nothing is stored before the gang is found. What pods cannot carry
+(above all the job file) is kept as *expected*, under the id by which the gang will be found, before the first object is
+created. The handler of the found gang takes it from here. If the service ends in between, the job is found like one
+created by another client.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from gpusquad.store import jobs
 from gpusquad.store.jobs import JobRow
 
 FOUND_WITHIN_S = 5.0
-"""So long a submission waits for its jobs to be found."""
-NOT_COMPLETE = "made in the cluster, and not complete yet"
-"""Until it is, nothing is on record: the cluster may never make its pods."""
+"""Time a submission waits for its jobs to be found."""
+NOT_COMPLETE = "created in the cluster, not complete yet"
+"""Nothing is stored until then: the cluster may never create its pods."""
 _MAX_EXPECTED = 10_000
 _MARK_CHARS = 26
 
 
 @dataclass(frozen=True)
 class PendingSubmission:
-    """A job that is being made."""
+    """A job that is being created."""
 
     row: JobRow
     job: Job
     notes: tuple[Note, ...] = ()
     states: Mapping[str, str] = field(default_factory=dict)
-    """Of the jobs it waits for, as they were when it was submitted."""
+    """States of its dependencies at submission."""
     is_found: threading.Event = field(default_factory=threading.Event)
 
     def row_as(self, found: JobRow) -> JobRow:
-        """The row of the job as it was found, with all that only the submission knew."""
+        """The found row, completed with what only the submission knows."""
         own = self.row
         kept = {"group_id": own.group_id, "spec": own.spec, "after": own.after, "sequence": own.sequence}
         if own.after:
@@ -57,14 +57,14 @@ class PendingSubmission:
         return replace(found, **kept)
 
     def record_notes(self, unit: UnitOfWork) -> None:
-        """What was chosen for it and what it was warned of; whoever submitted it hears when that is on record."""
+        """Record advice and warnings, and release the waiting submission after the commit."""
         for note in self.notes:
             unit.record(self.row.id, note.kind, note.text, data=note.data)
         unit.after_commit.append(self.is_found.set)
 
 
 class ClusterSubmissions:
-    """Submits from any thread; ``take`` comes from within a turn."""
+    """Submits from any thread. ``take`` is called inside a pass."""
 
     def __init__(self, context: SchedulerContext, maker: JobObjectCreator, read_secret: ReadSecret) -> None:
         self._context = context
@@ -74,7 +74,8 @@ class ClusterSubmissions:
         self._lock = threading.Lock()
 
     def wanted(self, settled: Sequence[ResolvedJob], group_id: str | None) -> list[JobObjectRequest]:
-        """``group_id`` of a submission that may be sent again is the same each time, and so are the names then."""
+        """Requests for the cluster objects. Equal ``group_id`` give equal names, so that a submission can be
+        repeated."""
         base = group_id or new_id()
         return [self._wanted(one, _mark(base, number)) for number, one in enumerate(settled)]
 
@@ -82,7 +83,7 @@ class ClusterSubmissions:
         return self._maker.job_id(wanted)
 
     def make(self, wanted: Sequence[JobObjectRequest], expected: Sequence[PendingSubmission]) -> list[JobRow]:
-        """All or none. The rows as they are on record; of jobs that are not found in time, as they will be."""
+        """Create all or none. Returns the stored rows, or the expected ones for jobs that are not found in time."""
         for one in expected:
             self._expect(one)
         try:
@@ -104,14 +105,14 @@ class ClusterSubmissions:
             return self._expected.pop(job_id, None)
 
     def note(self, job_id: str, job: Job) -> None:
-        """It is treated otherwise from now on."""
+        """Record changed attributes on the job's objects."""
         self._maker.note(job_id, job)
 
     def _expect(self, one: PendingSubmission) -> None:
         with self._lock:
             self._expected[one.row.id] = one
             while len(self._expected) > _MAX_EXPECTED:
-                self._expected.popitem(last=False)  # its pods never came
+                self._expected.popitem(last=False)  # its pods were never created
 
     def _row(self, one: PendingSubmission) -> JobRow:
         with self._context.database.read() as connection:
@@ -131,18 +132,18 @@ class ClusterSubmissions:
 
 
 def programs_of(spec: JobSpec) -> tuple[TaskProgram, ...]:
-    """What each role runs."""
+    """Program of each role."""
     firsts = [command for command in task_commands(spec) if command.role_index == 0]
     return tuple(TaskProgram(first.command, first.env) for first in firsts)
 
 
 def meant(before: Job, found: Job) -> Job:
-    """A job as it was asked for, with what the cluster is right about: its tasks, what they take, where they may go."""
+    """The submitted job with the cluster's tasks, requests and allowed nodes."""
     return replace(before, id=found.id, roles=found.roles)
 
 
 def identified(row: JobRow, job: Job) -> JobRow:
-    """The row under the id that the job will be found by. The cluster tries again by itself what fails there."""
+    """The row under the id by which the job will be found. The cluster itself retries failed tasks."""
     return replace(row, id=job.id, core=job_to_dict(job), retries_left=0)
 
 

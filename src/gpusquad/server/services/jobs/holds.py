@@ -1,4 +1,4 @@
-"""Jobs that wait apart: for other jobs, for their next try, or because somebody holds them."""
+"""Held jobs: waiting for other jobs, for their next attempt, or for their user."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpusquad.store.jobs import JobRow
 
 HOLD = "hold"
 IMPOSSIBLE = "impossible"
-"""Held because the cluster as it is could never run it."""
+"""Held because the current cluster can never run it."""
 MAX_REMEMBERED = 20_000
-"""Ends remembered for jobs that come in while those they wait for end."""
+"""Recent ends, kept for jobs that are accepted while their dependencies end."""
 _MET = {
     "success": frozenset({JobState.SUCCEEDED}),
     "failure": frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED}),
@@ -28,23 +28,23 @@ _MET = {
 
 
 class Holds:
-    """Looks after held jobs; all calls come from within a turn."""
+    """Tracks held jobs. Called inside a pass only."""
 
     def __init__(self, context: SchedulerContext, outcomes: Outcomes) -> None:
         self._context = context
         self._outcomes = outcomes
         self._waiting_on: defaultdict[str, set[str]] = defaultdict(set)
         self._due: dict[str, int] = {}
-        """Held jobs that come back at an instant."""
+        """Held job to the time when it may be released."""
         self._just_ended: dict[str, str] = {}
         self._ends: deque[JobRow] = deque()
-        """Jobs that are over and whose followers are still to be told."""
+        """Ended jobs whose dependants were not handled yet."""
         context.before_deciding.append(self._release_due)
         outcomes.on_final.append(self._ended)
         outcomes.on_held.append(self.watch)
 
     def watch(self, row: JobRow) -> None:
-        """A held job is new here."""
+        """Track a newly held job."""
         for dependency in row.after or ():
             self._waiting_on[dependency["job"]].add(row.id)
         self._due[row.id] = row.release_us or 0
@@ -53,7 +53,7 @@ class Holds:
         return job_id in self._just_ended
 
     def settle(self, unit: UnitOfWork, states: dict[str, str], job_id: str) -> None:
-        """Dependencies that were over already when the job came; some ended after their states were read."""
+        """Apply dependencies that ended before the job was accepted. Some ended after their states were read."""
         for dependency_id, state in states.items():
             state = self._just_ended.get(dependency_id, state)
             if JobState(state) in FINAL and job_id in unit.rows:
@@ -67,7 +67,7 @@ class Holds:
             del self._just_ended[next(iter(self._just_ended))]
         self._ends.append(row)
         if len(self._ends) > 1:
-            return  # an end that followed from another: one after the other, however long the chain
+            return  # the outer call handles it, so that a long chain needs no recursion
         try:
             while self._ends:
                 self._tell_followers(unit, self._ends[0])
@@ -93,7 +93,7 @@ class Holds:
         self._due[row.id] = row.release_us or 0
 
     def _release_due(self, unit: UnitOfWork) -> int:
-        """Whoever may go joins the queue; says when the next one may."""
+        """Release held jobs that are due. Returns when the next one is."""
         wake_us = NEVER_US
         for job_id, at_us in list(self._due.items()):
             row = unit.rows.get(job_id)
@@ -112,9 +112,9 @@ class Holds:
         self._context.driver.apply(unit.now_us, JobSubmitted(self._context.job(row.id), forecast_of(row), past_of(row)))
 
     def hold(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
-        """Out of the queue until released."""
+        """Take it out of the queue until it is released."""
         if row.state == JobState.PENDING:
-            if row.id in self._context.state.queue:  # else it was refused just now, and that stands
+            if row.id in self._context.state.queue:  # otherwise the core has just refused it, which stands
                 self._context.state.withdraw(row.id)
             self._context.driver.forget(row.id)
             unit.transition(row.id, JobState.HELD, "held", f"held by {by}", actor=by, stop={"how": HOLD, "by": by})
@@ -129,14 +129,14 @@ class Holds:
 
 
 def reasons_held(row: JobRow) -> Sequence[str]:
-    """Why a held job does not wait in the queue."""
+    """Why a held job is not in the queue."""
     reasons = [f"waits for the {d['on']} of {d['job']}" for d in row.after or ()]
     if _is_held_by_user(row):
-        reasons.append(f"held by {(row.stop or {}).get('by', 'somebody')}")
+        reasons.append(f"held by {(row.stop or {}).get('by', 'a user')}")
     if _is_impossible(row):
         reasons.append(row.cause)
     if row.release_us is not None:
-        reasons.append("waits for its next try")
+        reasons.append("waits for its next attempt")
     return reasons
 
 
@@ -150,4 +150,4 @@ def _is_impossible(row: JobRow) -> bool:
 
 def _in_words(state: JobState) -> str:
     return {"succeeded": "succeeded", "failed": "failed", "cancelled": "was cancelled",
-            "timed_out": "ran out of time"}.get(str(state), str(state))  # fmt: skip
+            "timed_out": "exceeded its time limit"}.get(str(state), str(state))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Jobs come in: named, checked against what could ever run, put on record, and only then queued."""
+"""Accepts jobs: checks them, stores them, then queues them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Intake:
     ) -> None:
         self._context = context
         self._submissions = outside
-        """Where jobs are made elsewhere instead of being queued here."""
+        """Set where jobs are created as cluster objects instead of being queued here."""
         self._tenants = people
         self._holds = holds
         self._sequence = itertools.count(1)
@@ -60,7 +60,7 @@ class Intake:
         return next(self._sequence)
 
     def submit(self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None) -> list[JobRow]:
-        """All of them or none."""
+        """Accept all jobs or none."""
         if key is not None:
             group_id = _group_of(who.user, key)
         again = key is not None
@@ -77,7 +77,7 @@ class Intake:
         with self._context.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
                 if not _same_words(before, specs):
-                    raise Conflict("this key was used for another submission", cure="give each its own key")
+                    raise Conflict("this key was used for another submission", cure="use a new key for each submission")
                 self._enter_later(connection, before)
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
@@ -104,7 +104,7 @@ class Intake:
 
     def _have_made(self, outside: ClusterSubmissions, settled: Sequence[ResolvedJob], foretold: Sequence[JobPrediction],
                    specs: Sequence[JobSpec], who: Who, group_id: str | None, again: bool) -> list[JobRow]:  # fmt: skip
-        """On a cluster: checked as everywhere, then made there. They are on record once they are found."""
+        """On a cluster: check the jobs as usual, then create them there. They are stored when the engine finds them."""
         wanted = outside.wanted(settled, group_id)
         asked = [replace(one.job, id=outside.job_id(want)) for one, want in zip(settled, wanted, strict=True)]
         rows = [
@@ -115,7 +115,7 @@ class Intake:
             before = jobs.by_group(connection, str(group_id)) if again else []
             if before and not _same_words(before, [spec for row, spec in zip(rows, specs, strict=True)
                                                    if row.id in {known.id for known in before}]):  # fmt: skip
-                raise Conflict("this key was used for another submission", cure="give each its own key")
+                raise Conflict("this key was used for another submission", cure="use a new key for each submission")
             if len(before) == len(rows):
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
@@ -128,7 +128,7 @@ class Intake:
         return outside.make(wanted, expected)
 
     def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, JobPrediction]:
-        """A job as it would be, for asking what if."""
+        """The job as it would be submitted, for a what-if query."""
         (settled,) = self._advice.settle([spec], [self._job(spec, who, self._context.clock.now_us())])
         return settled.job, self._context.forecast(settled.job)
 
@@ -137,7 +137,7 @@ class Intake:
         if tenant != who.tenant and not who.is_admin:
             raise Forbidden(f"you belong to tenant {who.tenant}", field="tenant", cure="leave tenant out")
         if not self._tenants.known(tenant):
-            raise Invalid("tenant", f"there is no tenant {tenant!r}", f"choose from {', '.join(self._tenants.names())}")
+            raise Invalid("tenant", f"does not exist: {tenant!r}", f"choose from {', '.join(self._tenants.names())}")
         return to_job(spec, new_id(), now_us, tenant, who.user)
 
     def _admit(self, job: Job) -> None:
@@ -170,7 +170,7 @@ class Intake:
         return replace(row, state=str(JobState.HELD), after=after)
 
     def _find(self, connection: Connection, text: str, tenant: str) -> list[str]:
-        """By id, by group, or the latest job of that name with all of its sweep."""
+        """By id, by group, or the latest job of that name with all jobs of its sweep."""
         row = jobs.get(connection, text)
         if row is not None and row.tenant == tenant:
             return [row.id]
@@ -179,7 +179,7 @@ class Intake:
             return group
         found = jobs.find(connection, JobFilter(name=text, tenants=(tenant,)), 1, None).items
         if not found:
-            raise Invalid("after", f"there is no job {text!r} in tenant {tenant}", "give an id or a name")
+            raise Invalid("after", f"no job {text!r} in tenant {tenant}", "give an id or a name")
         same = jobs.by_group(connection, found[0].group_id) if found[0].group_id else [found[0]]
         return [row.id for row in same if row.name == text]
 
@@ -192,7 +192,7 @@ class Intake:
             if count + len(rows) > most:
                 raise JobRefused(Reason(
                     ReasonCode.TENANT_LIMIT, f"tenant {tenant} has {count} unfinished jobs of at most {most}",
-                    "wait until some are done, or have the quota raised", {"unfinished": count, "limit": most},
+                    "wait until some have ended, or ask for a higher limit", {"unfinished": count, "limit": most},
                 ))  # fmt: skip
 
     def _states_of_dependencies(self, connection: Connection, rows: Sequence[JobRow]) -> dict[str, str]:
@@ -200,7 +200,7 @@ class Intake:
         return {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
 
     def _enter_later(self, connection: Connection, rows: Sequence[JobRow]) -> None:
-        """A first try whose answer never came may have been recorded and not queued: the second one sees to that."""
+        """Queue jobs that a first request stored but perhaps did not queue, because its answer was lost."""
         waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
         states = self._states_of_dependencies(connection, waiting)
         asked, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
@@ -208,7 +208,8 @@ class Intake:
 
     def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[RunTimePrediction],
                states: dict[str, str]) -> Finish | None:  # fmt: skip
-        """In the scheduler's thread: what is on record joins the queue, whoever of two tries comes here first."""
+        """In the scheduler's thread: queue stored jobs, unless another request for the same submission did it
+        already."""
         context = self._context
         for row, job, forecast in zip(rows, asked, forecasts, strict=True):
             if row.id in context.rows or self._holds.just_ended(row.id):
@@ -223,11 +224,13 @@ class Intake:
 
 
 def _first_lines(row: JobRow, settled: ResolvedJob, now_us: int, who: Who) -> list[StoryEvent]:
-    """How its story begins: that it came, what was chosen for it, what it was warned of."""
+    """First events of a job: submitted, advice, warnings."""
     notes = [StoryEvent(row, now_us, note.kind, note.text, data=note.data) for note in settled.notes]
     if settled.spec.image:
         notes.append(
-            StoryEvent(row, now_us, "warned", "image is for clusters: here tasks are processes of the machine")
+            StoryEvent(
+                row, now_us, "warned", "image applies to clusters only; here tasks run as processes of this machine"
+            )
         )
     return [StoryEvent(row, now_us, str(row.state), actor=who.user), *notes]
 
@@ -239,6 +242,6 @@ def _same_words(before: Sequence[JobRow], specs: Sequence[JobSpec]) -> bool:
 
 
 def _group_of(user: str, key: str) -> str:
-    """The same key of the same user is the same submission. Looks like an id, so that people can use it as one."""
+    """Id of the submission with this key of this user. It has the form of an id, so that users can use it as one."""
     digest = int.from_bytes(hashlib.sha256(f"{user}\0{key}".encode()).digest())
     return "".join(ALPHABET[digest >> shift & 31] for shift in range(0, 5 * LENGTH, 5))

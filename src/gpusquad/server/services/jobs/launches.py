@@ -1,4 +1,4 @@
-"""From a job that was given its cards to what an engine needs to run it."""
+"""Builds what an engine needs to start a placed job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.spec.convert import TaskCommand, grace_s, task_commands
 from gpusquad.store.jobs import JobRow
 
 ReadSecret = Callable[[str, str], str]
-"""Tenant and name to the value; raises ``Invalid`` where there is none."""
+"""Tenant and name to the secret's value. Raises ``Invalid`` if there is none."""
 
 
 def launch_of(
@@ -30,7 +30,7 @@ def launch_of(
     sharing_params: SharingParams = SharingParams(),  # noqa: B008, it is frozen
     is_found: bool = False,
 ) -> Launch:
-    """Every task with its command, environment and cards. ``is_found``: the tasks are there, and lack their cards."""
+    """Every task with its command, environment and cards. ``is_found``: the tasks exist and only need their cards."""
     if not row.spec or is_found:
         return _found_launch(row, job, placement, fixed, sharing_params)
     spec = spec_from_dict(dict(row.spec))
@@ -47,7 +47,7 @@ def launch_of(
 def _found_launch(
     row: JobRow, job: Job, placement: Placement, fixed: ClusterArrays, sharing_params: SharingParams
 ) -> Launch:
-    """Of a gang that is there: the engine has its tasks, and needs to know where each goes."""
+    """Launch of a gang whose tasks exist: the engine needs only their placement."""
     tasks = tuple(
         TaskLaunch(rank, seat.role.name, seat.role_index, seat.node, seat.cards, ())
         for rank, seat in enumerate(seats_of(job, placement, fixed))

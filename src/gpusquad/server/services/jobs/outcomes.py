@@ -1,4 +1,4 @@
-"""What becomes of decisions and of an engine's reports: transitions, their story, and what the engine is told next."""
+"""Applies decisions and engine reports: state transitions, events, and calls to the engine."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ S = JobState
 ON_CARDS = frozenset({S.STARTING, S.RUNNING, S.PREEMPTING, S.STOPPING, S.LOST})
 STOP_REQUESTED = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
 LOST_GRACE_S = 5.0
-"""For gangs whose card is broken: there is little to save."""
+"""Grace time of gangs on a faulty card: little can be saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a job goes when its attempt is over."""
+    """Next state of a job whose attempt ended."""
 
     then: JobState
     how: str
-    """What the core is told; also what the attempt's record says."""
+    """Reported to the core and stored with the attempt."""
     cause: str
 
 
 def judge_end(row: JobRow, report: AttemptEnded, retries: RetryRule) -> Verdict:
-    """A gang that was told to go went for that reason, unless it had finished by itself."""
+    """A gang that was asked to stop ended for that reason, unless it succeeded before."""
     state, asked = JobState(row.state), row.stop or {}
     if report.how == "succeeded" and state is not S.LOST:
         return Verdict(S.SUCCEEDED, "succeeded", "")
@@ -73,7 +73,7 @@ def judge_end(row: JobRow, report: AttemptEnded, retries: RetryRule) -> Verdict:
 
 
 class Outcomes:
-    """The scheduler's hands and ears."""
+    """Carries out decisions and handles the engine's reports."""
 
     def __init__(
         self, context: SchedulerContext, people: TenantCache, read_secret: ReadSecret, sharing_updates: SharingUpdates
@@ -83,11 +83,11 @@ class Outcomes:
         self._sharing_updates = sharing_updates
         self._read_secret = read_secret
         self.on_final: list[Any] = []
-        """Called with the turn and the row of each job that is over."""
+        """Called with the unit of work and the row of each job that ended."""
         self.on_held: list[Any] = []
-        """Called with the row of each job that waits apart for its next try."""
+        """Called with the row of each job that is held until its next attempt."""
         self.on_gone: list[Any] = []
-        """Called with the row of each gang that has left its cards, before anything follows from it."""
+        """Called with the row of each gang that left its cards, before any other effect."""
         context.after_deciding.append(self._note)
 
     def report(self, report: Report) -> None:
@@ -96,7 +96,7 @@ class Outcomes:
 
     def request_stop(self, unit: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
                    for_job: str | None = None) -> None:  # fmt: skip
-        """Stop a gang that is on its cards; the rest follows when the engine says that it is gone."""
+        """Ask the engine to stop a gang on its cards. The rest follows when the engine reports its end."""
         row = unit.rows[job_id]
         asked = {"how": how, "cause": cause, "for_job": for_job}
         unit.transition(
@@ -104,13 +104,13 @@ class Outcomes:
         )
         grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
         engine = self._context.cluster_engine
-        if engine is not None and then is S.STOPPING:  # for good: its owner is not to make it again
+        if engine is not None and then is S.STOPPING:  # permanently: its owner must not create it again
             unit.after_commit.append(lambda: engine.withdraw(job_id, cause))
         unit.after_commit.append(lambda: self._context.engine.stop(job_id, row.attempt, cause, grace))
 
     def finish(self, unit: UnitOfWork, job_id: str, then: JobState, cause: str, *, actor: str = "",
                **columns: Any) -> None:  # fmt: skip
-        """Over for good."""
+        """End the job permanently."""
         columns.setdefault("ended_us", unit.now_us)
         engine, before = self._context.cluster_engine, unit.rows[job_id]
         if engine is not None and before.spec and before.state in (S.PENDING, S.HELD):
@@ -165,8 +165,8 @@ class Outcomes:
                                is_found=context.cluster_engine is not None)  # fmt: skip
             context.engine.launch(launch)
         except Exception as error:
-            # Whatever it was, nothing runs: the gang must not hold its cards for ever.
-            _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))
+            # Nothing runs, whatever failed: the gang must not keep its cards.
+            _log.warning("gang not started", job=row.id, attempt=row.attempt, error=repr(error))
             cause = f"could not be started: {error}"
             self.report(AttemptEnded(row.id, row.attempt, "failed", cause, never_started=True))
 
@@ -179,7 +179,7 @@ class Outcomes:
         context = self._context
         row = context.rows.get(report.job_id)
         if row is None or row.attempt != report.attempt or JobState(row.state) not in ON_CARDS:
-            return None  # an old attempt, or one that is settled already
+            return None  # an older attempt, or one that has ended already
         if isinstance(report, AttemptStarted):
             self._started(context.unit, row, report)
         else:
@@ -192,8 +192,8 @@ class Outcomes:
             cause, grace = (row.stop or {}).get("cause", ""), self._grace_s(row)
             unit.after_commit.append(lambda: self._context.engine.stop(row.id, row.attempt, cause, grace))
         elif row.id not in self._context.state.runs:
-            # Found running after a restart on cards that are not here any more.
-            self.request_stop(unit, row.id, S.LOST, "lost", "its cards are gone")
+            # Found after a restart on cards that no longer exist.
+            self.request_stop(unit, row.id, S.LOST, "lost", "its cards no longer exist")
         elif state is S.STARTING:
             unit.transition(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
             self._context.driver.apply(unit.now_us, GangStarted(row.id))
@@ -218,7 +218,7 @@ class Outcomes:
             self._over(unit, row, verdict, result, ended_us)
 
     def _learn(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, ran_us: int, ended_us: int) -> None:
-        """The truth beside what was foretold, and a lesson for what will be."""
+        """Store the actual run time beside the prediction, and train the predictor with it."""
         context, how = self._context, how_of(verdict.how)
         peak = context.peaks.take(row.id, row.attempt)
         truth = run_forecasts.Truth(
@@ -230,7 +230,7 @@ class Outcomes:
         context.training.learn(row.attempt, past)
 
     def _predict(self, unit: UnitOfWork, row: JobRow, attempt: int, kept_us: int) -> JobPrediction:
-        """For the next attempt."""
+        """Predict the next attempt."""
         job = self._context.job(row.id)
         foretold = self._context.forecast(job, kept_us)
         made = run_forecast_row(job, attempt, unit.now_us, foretold.run)
@@ -238,7 +238,8 @@ class Outcomes:
         return foretold
 
     def _is_lost_again_and_again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
-        """Something here does not let it run, a full disk perhaps: trying at once would only make it worse."""
+        """A fault of this machine (for example a full disk) keeps it from running: an immediate retry would not
+        help."""
         told = JobState(row.state) in STOP_REQUESTED
         return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S) > 0
 
@@ -248,7 +249,7 @@ class Outcomes:
         self.finish(unit, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
     def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
-        """Back to the queue with its request time and what its checkpoint kept."""
+        """Return it to the queue with its submit time and the work its checkpoint kept."""
         context = self._context
         if verdict.how == "lost" and JobState(row.state) is not S.LOST:
             row = unit.transition(row.id, S.LOST, "lost", verdict.cause, stop=None)
@@ -257,7 +258,7 @@ class Outcomes:
         if row.id in context.state.queue:
             waiting = context.state.queue[row.id]
             past, forecast = past_of_waiting(waiting), waiting.prediction
-        else:  # the core did not know it: its cards are gone
+        else:  # unknown to the core because its cards no longer exist
             past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
             context.driver.job_states.pop(row.id, None)
             context.driver.apply(unit.now_us, JobSubmitted(context.job(row.id), forecast, past))
@@ -271,7 +272,8 @@ class Outcomes:
 
     def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
                      tries: int = 1) -> None:  # fmt: skip
-        """Whoever fails fast waits longer each time. ``tries``: how many of its own it costs the job."""
+        """Hold the job until its next attempt; fast failures wait longer each time. ``tries``: retries used up by
+        this."""
         ran_s = _ran_us(unit, row) / US_PER_S
         wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
@@ -279,7 +281,7 @@ class Outcomes:
         self._context.driver.forget(row.id)
         foretold = self._predict(unit, row, row.attempt + 1, row.kept_us)
         row = unit.transition(
-            row.id, S.HELD, "retry", f"{verdict.cause}; tried again in {wait_s:.0f} s", attempt=row.attempt + 1,
+            row.id, S.HELD, "retry", f"{verdict.cause}; next attempt in {wait_s:.0f} s", attempt=row.attempt + 1,
             retries_left=row.retries_left - tries, release_us=unit.now_us + int(wait_s * US_PER_S), placement=None,
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
             forecast=forecast_record(foretold.forecast, foretold.run),
@@ -292,14 +294,14 @@ class Outcomes:
             self._context.driver.apply(unit.now_us, GangEnded(row.id, how, kept_us))
 
     def _kept_us(self, unit: UnitOfWork, row: JobRow) -> int:
-        """What the last checkpoint holds, by the job's own word."""
+        """Work kept by the last checkpoint, by the job's checkpoint interval."""
         every_us = self._context.job(row.id).checkpoint.every_us
         ran_us = _ran_us(unit, row)
         return ran_us // every_us * every_us if every_us else 0
 
 
 def _ended_us(unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:
-    """Not when we heard of it: the service may have been away. Bounded, because it is another clock."""
+    """End by the engine's clock, because the service may have been down. Bounded, because clocks differ."""
     if report.ended_us is None or row.started_us is None:
         return unit.now_us
     return max(row.started_us, min(report.ended_us, unit.now_us))

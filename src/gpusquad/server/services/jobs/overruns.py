@@ -1,4 +1,4 @@
-"""Who runs longer than predicted is told until when it is expected now: a line in its story."""
+"""Reports runs that take longer than predicted, with their new predicted end, as events."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 
 MIN_US = 60 * US_PER_S
 MIN_RATIO = 0.25
-"""Told again when it has run so much longer, by both, since it was told last."""
+"""A run is reported again after it ran longer by both, compared with the last report."""
 
 
 class Overruns:
-    """Watches the ends that each cycle moved later.
+    """Watches runs whose predicted end each cycle moved later.
 
-    Half of all runs take longer than the middle of their forecast, and nobody wants to read that. A run is told of once
-    it is past the high end, or as soon as somebody else has to wait longer for it."""
+    Half of all runs exceed their predicted median, which is no news. A run is reported once it exceeds its predicted
+    P90, or as soon as it delays another job.
+    """
 
     def __init__(self, context: SchedulerContext, promises: ReservationLog) -> None:
         self._context = context
         self._promises = promises
         self._told: dict[str, tuple[int, int]] = {}
-        """Job -> the attempt, and how long it had run when it was told last."""
+        """Job to its attempt and its run time at the last report."""
         context.after_deciding.append(self._note)
 
     def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
@@ -49,13 +50,15 @@ class Overruns:
         if run.leaving or ran_us < again_us or not (is_blamed or ran_us > high_us):
             return
         self._told[job_id] = run.attempt, ran_us
-        unit.record(job_id, "overrun", f"runs longer than predicted: now expected until {instant(end_us)}, "
-                  f"in {show_us(end_us - unit.now_us)}", data={"end_us": end_us, "ran_us": ran_us})  # fmt: skip
+        text = (
+            f"runs longer than predicted: now expected to end at {instant(end_us)}, in {show_us(end_us - unit.now_us)}"
+        )
+        unit.record(job_id, "overrun", text, data={"end_us": end_us, "ran_us": ran_us})
 
 
 def instant(at_us: int) -> str:
-    """For a text that is read anywhere."""
+    """Time in UTC, for readers in any time zone."""
     try:
         return datetime.fromtimestamp(at_us / US_PER_S, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (OverflowError, OSError, ValueError):
-        return "far beyond"
+        return "an unknown time"

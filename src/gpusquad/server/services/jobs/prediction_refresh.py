@@ -1,4 +1,5 @@
-"""Jobs that wait are foretold anew: when more is known of their owner's runs, and when other quantiles count."""
+"""Predicts pending jobs again: when the predictor learned from their owner's runs, and when other quantiles are
+used."""
 
 from __future__ import annotations
 
@@ -20,18 +21,19 @@ from gpusquad.store.jobs import JobRow
 _log = structlog.get_logger("gpusquad.learning")
 
 MAX_PER_OWNER = 40
-"""Jobs of one owner that are foretold anew after a run: as many as in the simulator."""
+"""Jobs of one owner to predict again after a run; the simulator uses the same number."""
 BATCH = 200
-"""Told at once, so that nobody waits for the rest."""
+"""Jobs per pass, so that other items need not wait for all of them."""
 _WAITS = (JobState.PENDING, JobState.HELD)
 
 
 class PredictionRefresh:
-    """Asks by the thread that learns, and tells by a turn.
+    """Predicts in the training thread and applies the result inside a pass.
 
-    Predictions are judged by what was said when a job came in (``run_forecasts``), which stays as it is. What is
-    planned with and shown, the job's own forecast, is the new one. Jobs that were on their cards before keep theirs:
-    it was made from that very run."""
+    Accuracy is measured by the prediction made at submission (``run_forecasts``), which does not change. The job's own
+    forecast, used for planning and shown, is the new one. Jobs with an earlier attempt keep theirs, because it was made
+    from that attempt.
+    """
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
@@ -40,7 +42,7 @@ class PredictionRefresh:
         self._context.loop.post(item)
 
     def batches(self, owners: Collection[Owner] | None) -> Iterator[Item]:
-        """What to do inside a turn, one part after the other. ``owners``: of these; None: of everybody, all."""
+        """Items to run inside a pass, one batch each. ``owners``: only their jobs. None: all jobs."""
         rows = self._waiting(owners)
         for first in range(0, len(rows), BATCH):
             found = [(row, foretold) for row in rows[first : first + BATCH] if (foretold := self._anew(row))]
@@ -48,7 +50,7 @@ class PredictionRefresh:
                 yield partial(self._tell, found)
 
     def _waiting(self, owners: Collection[Owner] | None) -> list[JobRow]:
-        """Who waits longest first; those apart, for others or for their user, after those in the queue."""
+        """Longest pending first; held jobs after those in the queue."""
         rows = [
             row
             for row in list(self._context.rows.values())
@@ -61,11 +63,11 @@ class PredictionRefresh:
         return [row for row in rows if _is_among(taken, (row.tenant, row.user))]
 
     def _anew(self, row: JobRow) -> JobPrediction | None:
-        """None: as it was."""
+        """None: unchanged."""
         try:
             foretold = self._context.forecast(self._context.jobs.get(row.id) or job_of(row))
         except Exception:
-            _log.exception("a job could not be foretold anew", job=row.id)
+            _log.exception("job not predicted again", job=row.id)
             return None
         return None if forecast_record(foretold.forecast, foretold.run) == row.forecast else foretold
 
@@ -74,12 +76,12 @@ class PredictionRefresh:
         for before, foretold in found:
             row = unit.rows.get(before.id)
             if row is None or row.attempt != 0 or row.state not in _WAITS or row.core is not before.core:
-                continue  # it went on, or is another job by now
+                continue  # it started or changed meanwhile
             unit.change(row.id, forecast=forecast_record(foretold.forecast, foretold.run))
             self._context.driver.apply(unit.now_us, ports.RunTimePredicted(row.id, foretold.forecast))
 
 
 def _is_among(taken: Counter[Owner], owner: Owner) -> bool:
-    """Whether it is one of the first of its owner."""
+    """Whether it is among the first of its owner."""
     taken[owner] += 1
     return taken[owner] <= MAX_PER_OWNER

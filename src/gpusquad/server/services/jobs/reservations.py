@@ -1,4 +1,4 @@
-"""Promises given and moved become lines in the story, and forecasts to be held against the truth."""
+"""Records new and moved reservations as events, and as forecasts to compare with the actual starts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gpusquad.store.forecasts import ForecastRow
 
 TELL_AFTER_US = 60 * US_PER_S
 TELL_AFTER_RATIO = 0.05
-"""A start that moves by less (the ratio: of the time it was away) is not worth a notice."""
+"""A later start is reported if it moved by more than both (the ratio applies to the time until the start)."""
 
 
 class ReservationLog:
-    """Watches what each cycle promised."""
+    """Records what each cycle reserved."""
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
         self._told: dict[str, int] = {}
-        """Job -> the start it was told last."""
+        """Job to the start that was reported last."""
         self.blamed: set[str] = set()
-        """Words of the causes told in this turn: jobs for which others wait longer are among them."""
+        """Words of the causes reported in this pass; they include the ids of jobs that delay others."""
         context.after_deciding.append(self._note)
 
     def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
@@ -55,7 +55,7 @@ class ReservationLog:
         elif start_us - before_us > max(TELL_AFTER_US, int(TELL_AFTER_RATIO * (before_us - unit.now_us))):
             self._told[job_id] = start_us
             self.blamed.update(why.split())
-            later = f"expected {show_us(start_us - before_us)} later than said before"
+            later = f"expected {show_us(start_us - before_us)} later than reported before"
             told = f"{in_words(why, unit, job_id)}: {later}" if why else later
             unit.record(job_id, "eta_moved", told, data={"start_us": start_us, "before_us": before_us})
 
@@ -67,7 +67,7 @@ class ReservationLog:
 
 
 def in_words(why: str, unit: UnitOfWork, job_id: str) -> str:
-    """Jobs by the names people gave them; of other tenants' jobs only the number is told."""
+    """Replace job ids by the names of the jobs. Jobs of other tenants are named by id only."""
     return "; ".join(_named(part, unit, unit.rows[job_id].tenant) for part in why.split("; "))
 
 

@@ -1,4 +1,4 @@
-"""After a restart: the store says what should be, the engine what is, and the scheduler goes on from there."""
+"""Restores the scheduler after a restart, from the store and from what the engine finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.store.jobs import JobRow
 
 def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, holds: Holds,
             rate: Rate | None = None) -> list[tuple[str, int]]:  # fmt: skip
-    """Fill the desk from the store; returns the attempts that an engine must be asked about."""
+    """Fill the context from the store. Returns the attempts to ask the engine about."""
     with context.database.read() as connection:
         rows = jobs.unfinished(connection)
     state = SchedulerState(cluster, policies, rate=rate)
@@ -43,7 +43,7 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, hol
 
 
 def _put_back(context: SchedulerContext, row: JobRow) -> None:
-    """On its cards as before. If they are not here any more the engine ends it and it queues again."""
+    """Adopt the gang on its cards. If they no longer exist, the engine ends it and it is requeued."""
     job = context.job(row.id)
     placement = placement_of(row.placement, job, context.fixed) if row.placement else None
     if placement is None:
@@ -58,7 +58,7 @@ def _put_back(context: SchedulerContext, row: JobRow) -> None:
 
 
 def _settle_dependencies(context: SchedulerContext, holds: Holds) -> None:
-    """A job may have been put on record when what it waits for was over already, and never have come in."""
+    """Apply dependencies that ended before the job was queued: the service may have stopped in between."""
     held = [row for row in context.rows.values() if row.after]
     wanted = {dependency["job"] for row in held for dependency in row.after} - context.rows.keys()
     with context.database.read() as connection:
@@ -70,7 +70,7 @@ def _settle_dependencies(context: SchedulerContext, holds: Holds) -> None:
 
 
 def _recall_claims(context: SchedulerContext) -> None:
-    """Whoever others are leaving for still goes first."""
+    """Restore the claims of jobs for which others are being preempted."""
     for row in context.rows.values():
         claimant = (row.stop or {}).get("for_job") or ""
         if row.state == JobState.PREEMPTING and claimant in context.state.queue:

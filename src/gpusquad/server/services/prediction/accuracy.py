@@ -1,4 +1,4 @@
-"""How good predicted run times were: errors, calibration, and what to draw, in the shapes that clients get."""
+"""Accuracy of predicted run times: errors, calibration and points to draw, in the form of the API."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gpusquad.store import run_forecasts
 from gpusquad.store.run_forecasts import CUT, RunForecastRow
 
 MAX_ROWS = 50_000
-"""The newest so many are looked at."""
+"""Newest predictions used."""
 RECORD_ROWS, RECORD_US = 200, 90 * 86_400 * US_PER_S
-"""So many, and none older, make the record that stands beside a single forecast."""
+"""Number and maximum age of the predictions in the record beside a single forecast."""
 MIN_TRUTH_US = US_PER_S
-"""Percentages are taken of at least this: nobody minds 300 % of a tenth of a second."""
+"""Relative errors use at least this run time: 300 % of a tenth of a second does not matter."""
 P50, P90, P99 = (LEVELS.index(level) for level in (0.5, 0.9, 0.99))
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionReport:
-    """Everything that is shown of predictions."""
+    """Accuracy of all predictions."""
 
     rows: int
     tenants: Sequence[ErrorLine]
@@ -38,7 +38,7 @@ class PredictionReport:
 
 
 def report(rows: Sequence[RunForecastRow], points: int = 0) -> PredictionReport:
-    """The tables by tenant and by source, the calibration of each source, and so many points to draw."""
+    """Tables by tenant and by source, the calibration of each source, and ``points`` points to draw."""
     judged = [row for row in rows if _is_judged(row)]
     return PredictionReport(
         len(rows),
@@ -50,12 +50,12 @@ def report(rows: Sequence[RunForecastRow], points: int = 0) -> PredictionReport:
 
 
 def record_of(c: Connection, tenant: str, source: str, now_us: int) -> RunTimeAccuracy | None:
-    """Of the latest predictions of that kind for that tenant."""
+    """Of the latest such predictions for that tenant."""
     return record(run_forecasts.settled(c, now_us - RECORD_US, tenant, source, RECORD_ROWS, with_cut=False))
 
 
 def record(rows: Sequence[RunForecastRow]) -> RunTimeAccuracy | None:
-    """None: there is nothing to judge by."""
+    """None: no data."""
     judged = [row for row in rows if _is_judged(row)]
     if not judged:
         return None
@@ -93,7 +93,7 @@ def pinball(truth: NDArray[np.float64], values: NDArray[np.float64]) -> float:
 
 
 def at_levels(row: RunForecastRow) -> list[int]:
-    """What was predicted, at the levels that everything is judged at."""
+    """The prediction at the levels used for all statistics."""
     if tuple(row.levels) == LEVELS:
         return row.values_us
     run = Quantiles(tuple(row.levels), tuple(row.values_us), row.source)
@@ -105,7 +105,7 @@ def _is_judged(row: RunForecastRow) -> bool:
 
 
 def _arrays(rows: Sequence[RunForecastRow]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Truths, and for each the values at the levels."""
+    """Actual run times, and for each the values at the levels."""
     truth = np.array([row.truth_us for row in rows], dtype=np.float64)
     return truth, np.array([at_levels(row) for row in rows], dtype=np.float64)
 
@@ -117,7 +117,7 @@ def _ratios(truth: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[
 def _groups(
     rows: Iterable[RunForecastRow], key: Callable[[RunForecastRow], str]
 ) -> list[tuple[str, list[RunForecastRow]]]:
-    """The largest first."""
+    """Largest first."""
     found: defaultdict[str, list[RunForecastRow]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
@@ -138,7 +138,7 @@ def _calibration(source: str, rows: Sequence[RunForecastRow]) -> list[Calibratio
 
 
 def _thinned(rows: Sequence[RunForecastRow], most: int) -> Sequence[RunForecastRow]:
-    """Evenly over the time, so that the newest do not hide the rest."""
+    """Evenly spread over time, so that the newest do not hide the others."""
     if len(rows) <= most:
         return rows
     return [rows[int(at)] for at in np.linspace(0, len(rows) - 1, most)] if most else []

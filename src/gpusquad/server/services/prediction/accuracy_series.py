@@ -1,4 +1,4 @@
-"""How predicted run times did over time, and for whom by which source."""
+"""Accuracy of predicted run times over time, by tenant and source."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Rows = Sequence[RunForecastRow]
 
 
 def lines(rows: Rows) -> list[Plain]:
-    """By tenant and source, the largest first."""
+    """By tenant and source, largest first."""
     found = _by(rows, [(row.tenant, row.source) for row in rows])
     ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
     return [_line(tenant, source, own) for (tenant, source), own in ordered]
 
 
 def series(rows: Rows, since_us: int, span_us: int) -> list[Plain]:
-    """By span and source, in the order of time."""
+    """By span and source, in order of time."""
     found = _by(rows, [(((row.settled_us or 0) - since_us) // span_us, row.source) for row in rows])
     return [_span(since_us + at * span_us, source, own) for (at, source), own in sorted(found.items())]
 
 
 def points(rows: Rows, most: int) -> list[Plain]:
-    """Evenly over the time, oldest first, so that the newest do not hide the rest."""
+    """Evenly spread over time, oldest first, so that the newest do not hide the others."""
     judged = [row for row in reversed(rows) if row.truth_us is not None and row.levels and row.how not in CUT]
     step = max(1, -(-len(judged) // most)) if most else len(judged) + 1
     return [_point(row) for row in judged[::step]] if most else []

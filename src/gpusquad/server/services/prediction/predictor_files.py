@@ -1,4 +1,4 @@
-"""What a predictor has learned, kept in a file from one start of the service to the next."""
+"""Stores trained predictors in files between starts of the service."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from gpusquad.store.run_forecasts import RunKey
 
 _log = structlog.get_logger("gpusquad.models")
 _LEVEL = 4
-"""Of compression: written often, read once."""
+"""Compression level: written often, read once."""
 
 
 @dataclass(frozen=True)
 class SavedPredictor:
-    """A predictor as it was when it was put away."""
+    """A stored predictor."""
 
     predictor: Predictor
     last: RunKey
-    """The latest run it knows."""
+    """The latest run it has learned."""
 
 
 @dataclass(frozen=True)
 class PredictorFiles:
-    """Files of one kind of predictor in a folder. JSON throughout: reading one runs no code of whoever wrote it."""
+    """Files of one kind of predictor in a folder. JSON only, so that reading a file never runs code."""
 
     folder: Path
     spec: str
-    """As the registry reads it: ``recent:last=3``."""
+    """In the registry's syntax: ``recent:last=3``."""
 
     def make(self) -> Any:
-        """One that knows nothing yet."""
+        """An untrained predictor."""
         return create("predictor", self.spec)
 
     def path(self, predictor: Any) -> Path:
         return self.folder / f"{re.sub(r'[^A-Za-z0-9.=,+-]', '_', self.spec)}-{predictor.format}.json.gz"
 
     def load(self) -> SavedPredictor | None:
-        """None: there is none, or none that can be used; then it is learned anew from history."""
+        """None: there is no usable file, and the predictor is trained from history."""
         predictor = self.make()
         if not hasattr(predictor, "load"):
             return None
@@ -61,12 +61,12 @@ class PredictorFiles:
             return SavedPredictor(predictor, (int(ended_us), str(job_id), int(attempt)))
         except FileNotFoundError:
             return None
-        except Exception as error:  # whatever is wrong with it: history is still there
-            _log.warning("what was learned cannot be read; it is learned anew", file=str(path), error=repr(error))
+        except Exception as error:  # whatever is wrong, the history still exists
+            _log.warning("predictor file not readable; training from history", file=str(path), error=repr(error))
             return None
 
     def save(self, predictor: Any, last: RunKey) -> bool:
-        """Whole or not at all. False: it could not be written, which costs time at the next start and no more."""
+        """Write the file completely or not at all. False: not written, which only costs time at the next start."""
         if not hasattr(predictor, "dump"):
             return False
         try:
@@ -74,7 +74,7 @@ class PredictorFiles:
             text = json.dumps(kept, separators=(",", ":"))
             self._write(self.path(predictor), gzip.compress(text.encode(), _LEVEL, mtime=0))
         except (OSError, ValueError, TypeError, NotImplementedError) as error:
-            _log.warning("what was learned could not be kept", error=repr(error))
+            _log.warning("predictor not saved", error=repr(error))
             return False
         return True
 

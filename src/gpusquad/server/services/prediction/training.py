@@ -1,10 +1,9 @@
-"""Learning from runs that are over, off the path of decisions.
+"""Trains the predictor with ended runs, off the decision path.
 
-Every run that ends is put into a queue; a thread of its own takes it out, teaches the predictor, trains it when that is
-due, has those foretold anew who wait, and keeps what was learned in a file now and then. At start the same thread reads
-that file and learns what ended since; where there is none that can be used it learns from the history in the store.
-Jobs are accepted meanwhile, and foretold by what is known so far. Until the thread is started, everything is done at
-once by the caller: tests in virtual time.
+Every ended run enters a queue. A training thread takes it out, lets the predictor learn and train when due, has pending
+jobs predicted again, and saves the predictor to a file at intervals. At start the thread loads that file and learns
+what ended since; without a usable file it learns from the history in the store. Jobs are accepted meanwhile and
+predicted with what is known. Until the thread is started, the caller does all work: tests in virtual time.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.run_forecasts import BEFORE_ALL, PastRow, RunKey
 
 MAX_HISTORY = 100_000
-"""Runs of the past that a predictor is shown at most."""
+"""Past runs that a predictor learns at most."""
 CHUNK = 500
 """Runs read from the store at once."""
 TRAIN_GROWTH = 1.5
-"""While history is read, a predictor is trained again only when it knows so many times as many runs."""
+"""While history is read, the predictor is trained again when it knows this many times as many runs."""
 REFRESH_S = 5.0
-"""Where runs end all the time, those who wait are foretold anew this often."""
+"""Interval at which pending jobs are predicted again while runs end continually."""
 SAVE_RUNS, SAVE_S = 200, 600.0
-"""What was learned is kept after so many runs, or after so long."""
+"""The predictor is saved after this many runs, or after this time."""
 CLOSE_S = 10.0
 _RETRY_S = 5.0
 _log = structlog.get_logger("gpusquad.learning")
@@ -48,24 +47,24 @@ Owner = tuple[str, str]
 
 
 class FinishedRun(NamedTuple):
-    """A run that is over."""
+    """An ended run."""
 
     attempt: int
     run: PastRun
 
 
 class RefreshesPredictions(Protocol):
-    """Foretells those who wait anew."""
+    """Predicts pending jobs again."""
 
     def batches(self, owners: Collection[Owner] | None) -> Iterator[Item]:
-        """What to do inside a turn. None: everybody."""
+        """Items to run inside a pass. None: all owners."""
         ...
 
     def post(self, item: Item) -> None: ...
 
 
 class PredictorTraining:
-    """Teaches the predictor."""
+    """Trains the predictor."""
 
     def __init__(self, predictor: LockedPredictor, database: Database, models: PredictorFiles | None = None) -> None:
         self._predictor = predictor
@@ -73,49 +72,49 @@ class PredictorTraining:
         self._models = models
         self.prediction_refresh: RefreshesPredictions | None = None
         self._owed: set[Owner] | None = set()
-        """Whose waiting jobs are to be foretold anew; None: everybody's."""
+        """Owners whose pending jobs must be predicted again. None: all."""
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="learning", daemon=True)
         self._live: set[tuple[str, int]] | None = set()
-        """Runs that ended since the start, which history may show too. None: history has been read."""
+        """Runs that ended since the start, which history may contain too. None: history has been read."""
         self._last: RunKey = BEFORE_ALL
         self._past, self._trained = 0, 0
-        """Runs learned from history, and how many of them when it was trained last."""
+        """Runs learned from history, and their number at the last training."""
         self._unsaved = 0
         self._saved_s = self._refreshed_s = time.monotonic()
 
     def start(self) -> None:
-        """From here on nobody waits for learning. Begins with what is known from before."""
+        """Start the training thread, which first loads what is stored."""
         self._thread.start()
 
     def learn(self, attempt: int, run: PastRun) -> None:
-        """A run is over. From the scheduler's thread, before the end is on record."""
-        live = self._live  # the other thread may be done with history just now
+        """Learn an ended run. Called by the scheduler's thread before the end is stored."""
+        live = self._live  # the training thread may have just finished reading history
         if live is not None:
             live.add((run.job.id, attempt))
         self._do(partial(self._learn, attempt, run))
 
     def refresh_predictions(self) -> None:
-        """All who wait are foretold anew: other quantiles count from now on. From the scheduler's thread."""
+        """Predict all pending jobs again, because other quantiles are used. Called by the scheduler's thread."""
         self._do(self._owe_all)
 
     def recall(self) -> None:
-        """What was learned before, by the file or from history. Never fails: at worst nothing is known."""
+        """Load the predictor from its file or train it from history. Never fails: at worst nothing is known."""
         try:
             while not self._closing.is_set():
                 try:
                     self._load()
                     return self._read_history()
                 except StoreUnavailable as error:
-                    _log.warning("history cannot be read now", error=str(error))
+                    _log.warning("history not readable now", error=str(error))
                     self._closing.wait(_RETRY_S)
         except Exception:
-            _log.exception("history could not be learned from")
+            _log.exception("predictor not trained from history")
             self._live = None
 
     def close(self) -> None:
-        """Keeps what was learned."""
+        """Save the predictor."""
         self._closing.set()
         if self._thread.ident is None:
             self._save()
@@ -128,15 +127,15 @@ class PredictorTraining:
             return self._queue.put(work)
         work()
         self._train()
-        self._refresh(lambda item: item())  # in the turn that is under way
+        self._refresh(lambda item: item())  # in the current pass
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         self.recall()
-        if self._live is not None:  # told to stop on the way: what came since is learned next time, in its order
+        if self._live is not None:  # stopped while reading history: later runs are learned at the next start, in order
             return self._save()
-        # What waits was foretold before the stop: by another mode or predictor, perhaps, or by less than is known now.
+        # Pending jobs were predicted before the stop, perhaps by another mode or predictor, or from fewer runs.
         self._owe_all()
         self._refresh(self._post)
         while (work := self._next()) is not None:
@@ -149,11 +148,11 @@ class PredictorTraining:
         self._save()
 
     def _next(self) -> Callable[[], None] | None:
-        """None: the service stops."""
+        """None: the service is stopping."""
         try:
             return self._queue.get(timeout=SAVE_S)
         except Empty:
-            return _nothing  # came for a while
+            return _nothing  # no run ended for a while
 
     def _learn(self, attempt: int, run: PastRun) -> None:
         self._teach(attempt, run)
@@ -174,7 +173,7 @@ class PredictorTraining:
                 if self._closing.is_set():
                     return
         except Exception:
-            _log.exception("those who wait could not be foretold anew")
+            _log.exception("pending jobs not predicted again")
 
     def _post(self, item: Item) -> None:
         if self.prediction_refresh is not None:
@@ -184,7 +183,7 @@ class PredictorTraining:
         try:
             self._predictor.learn(run)
         except Exception:
-            _log.exception("a run could not be learned from", job=run.job.id)
+            _log.exception("run not learned", job=run.job.id)
         self._last = max(self._last, (run.ended_us, run.job.id, attempt))
         self._unsaved += 1
 
@@ -192,9 +191,9 @@ class PredictorTraining:
         try:
             self._predictor.train()
         except Exception:
-            _log.exception("the predictor could not be trained")
+            _log.exception("predictor not trained")
 
-    # -- from before -----------------------------------------------------------------------------------------------
+    # -- history ---------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         kept = None if self._models is None else self._models.load()
@@ -202,14 +201,14 @@ class PredictorTraining:
             return
         with self._database.read() as connection:
             if not run_forecasts.is_known(connection, kept.last):
-                _log.warning("what was learned belongs to another store; it is learned anew")
+                _log.warning("the predictor file belongs to another store; training from history")
                 return
         self._predictor.use(kept.predictor)
         self._last = kept.last
 
     def _read_history(self) -> None:
-        """The newest runs are lived through once more, which teaches what being wrong taught; older ones only teach
-        how long they took."""
+        """Replay the newest runs as they happened, so that prediction errors are learned too. Of older runs only the
+        run time is learned."""
         with self._database.read() as connection:
             after = max(self._last, run_forecasts.first_to_learn(connection, MAX_HISTORY))
             foretold = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
@@ -242,13 +241,13 @@ class PredictorTraining:
         self._live = None
 
     def _lesson(self, row: PastRow) -> FinishedRun | None:
-        """None: it is in the queue, or of no use."""
+        """None: it is in the queue already, or of no use."""
         if self._live is not None and (row.job_id, row.attempt) in self._live:
             return None
         try:
             return FinishedRun(row.attempt, past_run(row))
-        except Exception as error:  # a job that this release does not understand any more
-            _log.warning("a past run cannot be read", job=row.job_id, error=repr(error))
+        except Exception as error:  # a job that this release cannot parse
+            _log.warning("past run not readable", job=row.job_id, error=repr(error))
             return None
 
     def _teach_past(self, lesson: FinishedRun) -> None:
@@ -263,8 +262,8 @@ class PredictorTraining:
             predictor: Any = self._predictor.predictor
             try:
                 self._models.save(predictor, self._last)
-            except Exception:  # it may be asked, and so changed, while it is written down: next time, then
-                _log.exception("what was learned could not be kept")
+            except Exception:  # a query may change it while it is written; the next save succeeds
+                _log.exception("predictor not saved")
         self._unsaved, self._saved_s = 0, time.monotonic()
 
 
@@ -273,12 +272,12 @@ def _nothing() -> None:
 
 
 def past_run(row: PastRow) -> PastRun:
-    """As a predictor takes it. What earlier attempts kept is known for a job's last one only."""
+    """In the predictor's form. Work kept by checkpoints is known only for a job's last attempt."""
     kept_us = row.kept_us if row.is_last else 0
     return PastRun(job_from_dict(dict(row.core)), max(1, kept_us + row.ended_us - row.started_us), row.ended_us,
                    how_of(row.how), row.peak_memory_bytes, row.cpu_milli)  # fmt: skip
 
 
 def how_of(how: str) -> How:
-    """An attempt that waits apart for its next try has failed."""
+    """An attempt that is held for its next one has failed."""
     return "failed" if how == "held" else how  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""When those who wait will start, for the table of the queue: worked out beside the scheduler, now and then."""
+"""Forecast starts of pending jobs for the queue table, computed beside the scheduler at intervals."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpusquad.core.explain.forecast import Eta, Replay
 from gpusquad.core.state.state import SchedulerState
 
 STEPS = 300
-"""Instants looked ahead; who starts later has no forecast in the table (``when`` looks further)."""
+"""Replay steps. Jobs that start later have no forecast in the table (``when`` looks further)."""
 MAX_PENDING = 3000
-"""A longer queue is not replayed for a table."""
+"""Longer queues are not replayed for the table."""
 FRESH_S = 2.0
 REST = 20.0
-"""Times as long as the last replay took before the next: a small part of one core at most."""
+"""Pause after a replay, as a multiple of its duration, to use a small part of one core."""
 RANGE_S = 0.5
-"""Where one replay takes longer than this, starts are told without the high end, which needs a second one."""
+"""If one replay takes longer than this, the second one for the P90 start is skipped."""
 _log = structlog.get_logger("gpusquad.etas")
 
 
 class Etas:
-    """Forecast starts as they were a moment ago. Asking for them is what keeps them fresh."""
+    """Recent forecast starts. They are refreshed when they are requested."""
 
     def __init__(self, copy: Callable[[], SchedulerState]) -> None:
         self._copy = copy
@@ -34,7 +34,7 @@ class Etas:
         self._is_busy = False
 
     def starts(self, waiting: int, patient: bool = False) -> Mapping[str, Eta]:
-        """Job -> forecast start; never waits for a newer answer, unless patient."""
+        """Job to forecast start. Waits for a newer forecast only if ``patient``."""
         if waiting == 0 or waiting > MAX_PENDING:
             return {}
         with self._lock:
@@ -51,7 +51,7 @@ class Etas:
         try:
             self._starts = _forecast(self._copy())
         except Exception:
-            _log.exception("starts could not be forecast")
+            _log.exception("starts not forecast")
         took_s = time.monotonic() - began_s
         with self._lock:
             self._is_busy = False
@@ -59,11 +59,11 @@ class Etas:
 
 
 def _forecast(state: SchedulerState) -> dict[str, Eta]:
-    """Of everybody who waits and starts within the steps."""
+    """Of all pending jobs that start within the steps."""
     began_s = time.monotonic()
     mid = _started(Replay(state, "mid"))
     high = _started(Replay(state, "high")) if time.monotonic() - began_s <= RANGE_S else {}
-    # Longer runs can let a gang start earlier; a range is still a range.
+    # Longer runs can let a gang start earlier, so the P90 start is bounded.
     return {job: Eta(at_us, max(at_us, high[job]) if job in high else None) for job, at_us in mid.items()}
 
 

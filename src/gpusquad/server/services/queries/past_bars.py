@@ -1,4 +1,4 @@
-"""What ran on cards within a span of time, as the store has it."""
+"""What ran on cards within a time span, from the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.store.tables import attempts, jobs
 
 MAX_BARS = 20_000
 MAX_READ = 100_000
-"""Rows looked at for one node, or for a span that is long past: most of them are not shown."""
+"""Rows read for one node, or for a span in the past: most of them are not shown."""
 _COLUMNS = (
     attempts.c.job_id, attempts.c.attempt, attempts.c.tenant, attempts.c.user, attempts.c.started_us,
     attempts.c.ended_us, attempts.c.gpu_milli, attempts.c.cards, attempts.c.how, jobs.c.name, jobs.c.state,
@@ -23,7 +23,7 @@ _COLUMNS = (
 
 
 class AttemptBar(NamedTuple):
-    """One attempt on its cards. There may be thousands in one answer: tuples are made quickly."""
+    """One attempt on its cards. A tuple, because an answer can contain thousands."""
 
     job_id: str
     attempt: int
@@ -34,19 +34,19 @@ class AttemptBar(NamedTuple):
     ended_us: int | None
     cards: list[str]
     state: str
-    """How it ended; of one that is on its cards, the state of its job."""
+    """How it ended; for a running attempt, the state of its job."""
     share_ratio: float
-    """Of each card; 1: the whole of it."""
+    """Fraction of each card; 1 is the whole card."""
 
 
 def bars(
     c: Connection, from_us: int, to_us: int, now_us: int, cards: Collection[str] | None = None, most: int = MAX_BARS
 ) -> tuple[list[AttemptBar], bool]:
-    """Those that overlap the span, on these cards if named, and whether there are more. What is open comes first."""
+    """Attempts that overlap the span, on these cards if given, and whether there are more. Running ones come first."""
     open_now = select(*_COLUMNS).where(attempts.c.ended_us.is_(None), attempts.c.started_us < to_us)
     over = select(*_COLUMNS).where(attempts.c.ended_us > from_us)
-    # By the index on the ends either way. Of a span up to now the newest are kept; one that is long past is read from
-    # its own beginning, not through all that came after it.
+    # Both use the index on the ends. A span up to now keeps the newest; one in the past is read from its own start and
+    # not through everything that came later.
     newest_first = to_us >= now_us
     ordered = over.order_by(attempts.c.ended_us.desc() if newest_first else attempts.c.ended_us)
     found = _Rows(c, open_now, most), _Rows(c, ordered, MAX_READ)
@@ -56,7 +56,7 @@ def bars(
 
 
 def windows_over(c: Connection, from_us: int, to_us: int, now_us: int) -> list[MarkRow]:
-    """Maintenance within the span that is over by now; what is to come the scheduler knows."""
+    """Maintenance windows of the span that have ended. The scheduler knows the others."""
     return [
         row
         for row in marks.all(c, "window")
@@ -65,10 +65,10 @@ def windows_over(c: Connection, from_us: int, to_us: int, now_us: int) -> list[M
 
 
 class _Rows:
-    """Rows of a query, up to so many."""
+    """Rows of a query, up to a limit."""
 
     def __init__(self, c: Connection, query: Select[*tuple[Any, ...]], most: int) -> None:
-        # Without the name of a job that is gone there is still a bar.
+        # A deleted job has no name but still a bar.
         self._query = query.outerjoin(jobs, jobs.c.id == attempts.c.job_id).where(attempts.c.gpu_milli > 0)
         self._c, self._most = c, most
         self.is_cut = False

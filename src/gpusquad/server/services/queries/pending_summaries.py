@@ -1,4 +1,4 @@
-"""Why many jobs wait and until when, worked out beside the scheduler for whoever tells them all."""
+"""Reasons and forecast starts of many pending jobs, computed beside the scheduler from one copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusquad.store.jobs import JobRow
 
 
 class PendingSummaries:
-    """One question for many jobs."""
+    """Summaries of many jobs."""
 
     def __init__(self, context: SchedulerContext, copy: Callable[[], SchedulerState], etas: Etas) -> None:
         self._context = context
@@ -29,7 +29,7 @@ class PendingSummaries:
         self._etas = etas
 
     def of(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        """As many as can be answered in the time, which begins when the copy is made; at least one."""
+        """As many as can be computed in ``most_s`` after the copy is made, at least one."""
         found: dict[str, PendingSummary] = {}
         pending: list[str] = []
         for job_id in job_ids:
@@ -58,19 +58,19 @@ class PendingSummaries:
 
 
 def reservations_of(state: SchedulerState) -> dict[str, ReservedStart]:
-    """Of all who wait."""
+    """Of all pending jobs."""
     found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.reservations.items())
     return {job_id: promised for job_id, promised in found if promised is not None}
 
 
 def held_for(row: JobRow) -> list[Reason]:
-    """Why a held job does not wait in the queue."""
+    """Why a held job is not in the queue."""
     return [Reason(ReasonCode.HELD, text, _cure(text, row)) for text in reasons_held(row)]
 
 
 def _cure(text: str, row: JobRow) -> str:
     if text == row.cause:
-        return ""  # it says itself what would help
+        return ""  # the reason names the cure itself
     return "release it" if "held by" in text else "wait"
 
 

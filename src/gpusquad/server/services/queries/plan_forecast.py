@@ -1,7 +1,7 @@
-"""The future as the plan has it, for a picture: when those who run end, who starts when, and on which cards.
+"""Forecast of the plan for the timeline: ends of running gangs, starts of pending ones, and their cards.
 
-Worked out on a copy, beside the scheduler and seldom: the lock is held for the length of one copy, and for what is
-read of those who run. Asking is what keeps it fresh.
+Computed on a copy beside the scheduler. The lock is held for one copy and to read the running gangs. The forecast is
+refreshed when it is requested.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = structlog.get_logger("gpusquad.ahead")
 
 @dataclass(frozen=True, slots=True)
 class BarOwner:
-    """Whose bar it is."""
+    """Job that a bar belongs to."""
 
     id: str
     name: str
@@ -39,26 +39,26 @@ class BarOwner:
 
 @dataclass(frozen=True, slots=True)
 class PlannedReservation:
-    """A start that was promised."""
+    """A reservation."""
 
     owner: BarOwner
     start_us: int
     latest_us: int
-    """As it was first promised, from pessimistic run times."""
+    """First reserved start, from pessimistic run times."""
     end_us: int | None
     cards: tuple[str, ...]
-    """Empty while counting cards is enough."""
+    """Empty if only a number of cards is reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A job that waits, as the plan replayed forward would start it."""
+    """A pending job as replaying the plan starts it."""
 
     owner: BarOwner
     position: int
     start_us: int
     high_us: int | None
-    """If every gang needs the high quantile of its time."""
+    """Start if every gang runs for the high quantile of its predicted time."""
     end_us: int | None
     end_high_us: int | None
     cards: tuple[str, ...]
@@ -66,16 +66,16 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class PlanForecast:
-    """What was worked out at one instant."""
+    """The plan forecast at one time."""
 
     at_us: int
     runs: tuple[PlannedRun, ...] = ()
     unknown: int = 0
-    """Jobs that wait and start later than was looked ahead."""
+    """Pending jobs that start after the last replay step."""
 
 
 class PlanForecaster:
-    """For any thread."""
+    """Safe for any thread."""
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
@@ -86,7 +86,7 @@ class PlanForecaster:
         self._first = threading.Event()
 
     def ends(self) -> dict[str, EndAnswer]:
-        """Of those on cards; who may run for ever is not in it."""
+        """Predicted ends of running gangs, without those that have no predicted end."""
         with self._context.lock:
             runs = list(self._context.state.runs.by_id.values())
             return {
@@ -109,7 +109,7 @@ class PlanForecaster:
             ]  # fmt: skip
 
     def plan(self) -> PlanForecast | None:
-        """As it was a moment ago; the first who asks waits a little for it. None: too many wait to tell, or not yet."""
+        """The last forecast; the first caller waits briefly for it. None: the queue is too long, or no forecast yet."""
         waiting = len(self._context.state.queue)
         if waiting > MAX_PENDING:
             return None
@@ -126,7 +126,7 @@ class PlanForecaster:
         try:
             self._plan = planned(self._copy())
         except Exception:
-            _log.exception("the plan could not be drawn")
+            _log.exception("plan not forecast")
         with self._lock:
             self._is_busy = False
             took_s = time.monotonic() - began_s
@@ -140,7 +140,7 @@ class PlanForecaster:
 
 
 def planned(state: SchedulerState) -> PlanForecast:
-    """Everybody who waits in this state. Replayed twice: with the middle of all run times, and with the high end."""
+    """All pending jobs of this state, replayed with the median and with the high quantile of all run times."""
     waiting = list(state.queue)
     if not waiting:
         return PlanForecast(state.now_us)
@@ -154,7 +154,7 @@ def planned(state: SchedulerState) -> PlanForecast:
         if start_us is None:
             continue
         high_us = high.started.get(one.job.id)
-        # Longer runs can let a gang start earlier; a range is still a range.
+        # Longer runs can let a gang start earlier, so the P90 start is bounded.
         high_us = None if high_us is None else max(start_us, high_us)
         runs.append(PlannedRun(
             _owner(one.job), position, start_us, high_us, _known(start_us + one.prediction.mid_us),

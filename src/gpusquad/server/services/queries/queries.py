@@ -1,4 +1,4 @@
-"""Why, when, what if, and who is next: asked of a copy, so that no answer changes anything or holds anybody up."""
+"""Answers why, when, what-if and queue queries from a copy of the state, without side effects on the scheduler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gpusquad.store import forecasts
 from gpusquad.store.forecasts import ForecastRow
 
 STEPS = 2000
-"""Instants looked ahead for an answer somebody waits for."""
+"""Replay steps for a query whose caller waits."""
 _RECORD_US = 30 * 86_400 * 1_000_000
 
 
@@ -54,7 +54,7 @@ class QueryService:
     def why(self, job_id: str) -> WhyAnswer:
         row = self._context.rows.get(job_id)
         if row is None:
-            raise NotFound(f"job {job_id} is over, or there is none")
+            raise NotFound(f"job {job_id} has ended or does not exist")
         if row.state == JobState.HELD:
             return WhyAnswer(None, held_for(row))
         copy = self._copy()
@@ -65,7 +65,7 @@ class QueryService:
     def when(self, job_id: str) -> WhenAnswer:
         row = self._context.rows.get(job_id)
         if row is None:
-            raise NotFound(f"job {job_id} is over, or there is none")
+            raise NotFound(f"job {job_id} has ended or does not exist")
         copy = self._copy()
         forecast, accuracy = _or_none(forecast_of(row)), self._accuracy()
         record = None if forecast is None else self._record(row.tenant, forecast.source)
@@ -89,7 +89,7 @@ class QueryService:
         )  # fmt: skip
 
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
-        """One page of the queue in order, each with the first thing in its way. Positions count everybody."""
+        """One page of the queue in order, with the first blocking reason of each job. Positions count all tenants."""
         starts = self._etas.starts(len(self._context.state.queue))
         with self._context.lock:
             state = self._context.state
@@ -105,11 +105,11 @@ class QueryService:
             return {waiting.job.id: at for at, waiting in enumerate(self._context.state.queue, 1)}
 
     def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        """For those who tell many that wait: one copy for all. Whoever is not reached in time is left out."""
+        """Summaries of many pending jobs from one copy. Jobs not reached in ``most_s`` are left out."""
         return PendingSummaries(self._context, self._copy, self._etas).of(job_ids, most_s)
 
     def reservations(self) -> dict[str, ReservedStart]:
-        """Whoever waits with a promise, and for what."""
+        """Reservations of pending jobs."""
         with self._context.lock:
             return reservations_of(self._context.state)
 
@@ -130,7 +130,7 @@ class QueryService:
             return record_of(connection, tenant, source, self._context.clock.now_us())
 
     def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
-        """What we say is kept, to be compared with what came."""
+        """Store the forecast, to compare it with the actual start."""
         if eta.start_us is None or eta.start_us >= NEVER_US:
             return
         row = ForecastRow(job_id=job_id, made_us=now_us, mid_us=eta.start_us,
@@ -140,7 +140,7 @@ class QueryService:
 
 
 def _end(state: SchedulerState, job_id: str) -> EndAnswer | None:
-    """Of a gang on its cards."""
+    """Predicted end of a running gang."""
     if job_id not in state.runs or state.runs[job_id].end_us >= NEVER_US:
         return None
     run = state.runs[job_id]
@@ -148,7 +148,7 @@ def _end(state: SchedulerState, job_id: str) -> EndAnswer | None:
 
 
 def _why_if(copy: SchedulerState, job: Job, forecast: RunTimePrediction) -> list[Reason]:
-    """What would keep one more job waiting. The copy is spent."""
+    """Why one more job would wait. Modifies the copy."""
     copy.enqueue(job, forecast)
     return next(reasons for _, reasons in explain.whys(copy, (job.id,), spend=True))
 
@@ -163,7 +163,7 @@ def _entry(state: SchedulerState, waiting: PendingJob, position: int, starts: Ma
 
 
 def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int | None) -> tuple[str, str]:
-    """Cheap and true, for a table; ``why`` tells all."""
+    """First blocking reason, cheap enough for a table; ``why`` gives all."""
     job = waiting.job
     if waiting.blocked:
         over = over_limit(state, job)
@@ -178,7 +178,7 @@ def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int 
         return str(ReasonCode.NO_CARDS), f"needs {needed} GPU{'s' * (needed != 1)}, {idle} idle"
     if not state.space.fits(job):
         return str(ReasonCode.NO_BLOCK), f"needs {needed} GPU{'s' * (needed != 1)} together, {idle} idle apart"
-    return str(ReasonCode.BEHIND), "would delay those ahead"
+    return str(ReasonCode.BEHIND), "would delay jobs ahead"
 
 
 def _or_none(forecast: RunTimePrediction) -> RunTimePrediction | None:

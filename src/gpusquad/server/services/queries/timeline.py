@@ -1,4 +1,4 @@
-"""Past, present and plan of cards in one answer, with what the caller may see of each."""
+"""Past, present and planned use of cards, limited to what the caller may see."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cards = frozenset[str] | None
 
 @dataclass(frozen=True, slots=True)
 class TimelineSpan:
-    """What is looked at."""
+    """Time span of a query."""
 
     now_us: int
     from_us: int
@@ -36,7 +36,7 @@ class _Named(OwnedResource, Protocol):
 
 
 def timeline(svc: Services, who: Who, ahead: PlanForecaster | None, span: TimelineSpan, cards: Cards) -> Plain:
-    """``cards``: only those; None: all."""
+    """``cards``: only these. None: all."""
     with svc.database.read() as c:
         past, has_more = bars(c, span.from_us, span.to_us, span.now_us, cards)
         over = windows_over(c, span.from_us, span.to_us, span.now_us)
@@ -60,7 +60,7 @@ def timeline(svc: Services, who: Who, ahead: PlanForecaster | None, span: Timeli
 
 
 def _is_shown(owner: OwnedResource, held: Iterable[str], cards: Cards, who: Who) -> bool:
-    """What has no cards yet stands on no node, and of other tenants it would only say that somebody waits."""
+    """A job without cards belongs to no node; of other tenants it would only reveal that a job is pending."""
     held = tuple(held)
     if cards is not None and not any(card in cards for card in held):
         return False

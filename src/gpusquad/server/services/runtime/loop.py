@@ -1,4 +1,4 @@
-"""The scheduler's thread: one inbox, handled in turns, woken by events and by the next instant that matters."""
+"""The scheduler's thread: one inbox, handled in batches, woken by items and by the next due time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpusquad.server.errors import Unavailable
 
 Finish = Callable[[], None]
 Item = Callable[[], Finish | None]
-"""Done inside a turn; what it returns is called when the turn's changes are on record."""
+"""Runs inside a pass. What it returns is called after the pass is committed."""
 Result = TypeVar("Result")
 MAX_ITEMS_PER_PASS = 1000
-"""Items handled before a cycle decides: a burst is one cycle, and no burst holds off decisions for ever."""
+"""Items handled before a cycle: a burst costs one cycle, and a longer burst cannot delay decisions indefinitely."""
 
 
 class ServiceStopping(RuntimeError):
@@ -24,14 +24,15 @@ class ServiceStopping(RuntimeError):
 
 
 class SchedulerLoop:
-    """Runs items in its own thread, one turn after another."""
+    """Runs items in its own thread, one pass after another."""
 
     def __init__(self, unit: Callable[[Sequence[Item]], float | None]) -> None:
         self._turn = unit
-        """Handles a batch and says in how many seconds to come again with nothing; None: only when called."""
+        """Handles a batch and returns the seconds until the next call without items. None: only when there are
+        items."""
         self._inbox: deque[Item] = deque()
         self._asked: set[Future] = set()
-        """Callers who wait for an answer."""
+        """Futures of callers that wait."""
         self._woken = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
@@ -48,15 +49,15 @@ class SchedulerLoop:
         return self._closing
 
     def post(self, item: Item) -> None:
-        """Have it done in the next turn."""
+        """Run the item in the next pass."""
         with self._woken:
             self._inbox.append(item)
             self._woken.notify()
 
     def call(self, do: Callable[[], Result], timeout_s: float = 30.0) -> Result:
-        """Have it done in the scheduler's thread, and wait for what it returns or raises.
+        """Run ``do`` in the scheduler's thread and return its result or raise its exception.
 
-        Who waits too long is told whether it was taken back, or is being done and only not on record yet.
+        On a timeout the error says whether ``do`` was withdrawn, or is running and not committed yet.
         """
         if threading.current_thread() is self._thread:
             return do()
@@ -68,10 +69,10 @@ class SchedulerLoop:
         except TimeoutError:
             if future.cancel():
                 raise Unavailable("the scheduler is busy; nothing was changed", wait_s=2.0) from None
-            raise Unavailable("this is under way and not on record yet; look before you ask again", 2.0) from None
+            raise Unavailable("the change is in progress and not stored yet; check before you retry", 2.0) from None
 
     def run_pass(self) -> float | None:
-        """One turn in the caller's thread, for as long as the loop's own was never started: tests in virtual time."""
+        """One pass in the caller's thread. Only valid if the loop was never started: tests in virtual time."""
         return self._turn(self._take())
 
     def _ask(self, do: Callable[[], Result]) -> Future[Result]:
@@ -92,7 +93,7 @@ class SchedulerLoop:
         return future.result(0)
 
     def pause(self, seconds: float) -> bool:
-        """Inside a turn: wait, but not past the end of the service. Says whether to go on."""
+        """Wait inside a pass, but not past the end of the service. Returns whether to continue."""
         with self._woken:
             if not self._closing:
                 self._woken.wait_for(lambda: self._closing, seconds)
@@ -120,13 +121,13 @@ class SchedulerLoop:
             self._answer_all(ServiceStopping("the service is stopping"))
 
     def _wait(self, seconds: float | None) -> bool:
-        """Until there is something to do, or no longer than that. Says whether to go on."""
+        """Wait for an item, at most this long. Returns whether to continue."""
         with self._woken:
             self._woken.wait_for(lambda: self._inbox or self._closing, seconds)
             return not self._closing
 
     def _answer_all(self, error: Exception) -> None:
-        """Nobody is left waiting for a thread that has ended."""
+        """Fail all waiting calls, because the thread has ended."""
         with self._woken:
             self._closing = True
         for future in list(self._asked):
@@ -135,12 +136,12 @@ class SchedulerLoop:
 
 
 def _settle(future: Future, do: Callable[[], object]) -> Finish | None:
-    """The caller hears of it only when it is on record."""
+    """The caller gets the result only after it is committed."""
     if not future.set_running_or_notify_cancel():
-        return None  # nobody waits for it any more
+        return None  # the caller has given up
     try:
         result = do()
     except Exception as error:
-        refused = error  # the name of an except clause ends with it
+        refused = error  # Python unbinds the name at the end of the except clause
         return lambda: future.set_exception(refused)
     return lambda: future.set_result(result)

@@ -1,10 +1,10 @@
-"""What the scheduler lets others count. Metrics implement it; by default nobody listens."""
+"""Counts and times that the scheduler reports. Metrics implement it."""
 
 from __future__ import annotations
 
 
 class Observer:
-    """Counts nothing."""
+    """Ignores everything."""
 
     def cycled(self, seconds: float) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The most that runs used: GPU memory and CPU, by the agent's samples. Kept in memory while they run."""
+"""Peak GPU memory and CPU of running attempts, from the agent's samples. Kept in memory only."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ _MILLI = 1000
 
 @dataclass(slots=True)
 class AttemptPeak:
-    """Of one attempt."""
+    """Peaks of one attempt."""
 
     memory_bytes: int | None = None
-    """On any one card."""
+    """Largest amount on any one card."""
     is_whole: bool = True
-    """It was watched from its beginning."""
+    """The attempt was sampled from its start."""
     cpu_milli: int | None = None
-    """Of one task, over a minute; the mean of its tasks where there are several."""
+    """Largest one-minute mean of one task; averaged over tasks if there are several."""
     minute: int = -1
     looks: int = 0
     cores: float = 0.0
-    """Summed over the looks of this minute."""
+    """Sum over the samples of this minute."""
 
 
 class Peaks:
-    """Fed by the agent's reader thread, emptied by the scheduler's."""
+    """Written by the agent's reader thread, read by the scheduler's."""
 
     def __init__(self) -> None:
         self._peaks: dict[tuple[str, int], AttemptPeak] = {}
 
     def found(self, job_id: str, attempt: int) -> None:
-        """It began before this service did: what it held until now nobody has seen."""
+        """The attempt started before this service: its earlier usage is unknown."""
         self._peaks.setdefault((job_id, attempt), AttemptPeak()).is_whole = False
 
     def see(self, run: Mapping[str, Any], cards: Mapping[str, Mapping[str, Any]], at_us: int, tasks: int) -> None:
-        """One look at a run."""
+        """Add one sample of a run."""
         key = (run["job"], run["attempt"])
         peak = self._peaks.setdefault(key, AttemptPeak())
         used = [bytes_ for card in cards.values() if (bytes_ := _held(card, key)) is not None]
@@ -49,29 +49,29 @@ class Peaks:
             _count(peak, float(run["cpu_ratio"]) / max(1, tasks), at_us // MINUTE_US)
 
     def seen(self, job_id: str, attempt: int) -> int | None:
-        """The most memory on one card so far. None: nothing was seen."""
+        """Peak memory on one card so far. None: no sample yet."""
         peak = self._peaks.get((job_id, attempt))
         return peak.memory_bytes if peak else None
 
     def is_whole(self, job_id: str, attempt: int) -> bool:
-        """Whether that is all there was to see."""
+        """Whether the attempt was sampled from its start."""
         peak = self._peaks.get((job_id, attempt))
         return peak is None or peak.is_whole
 
     def take(self, job_id: str, attempt: int) -> AttemptPeak:
-        """The run is over."""
+        """Remove and return the peaks of an attempt that ended."""
         peak = self._peaks.pop((job_id, attempt), AttemptPeak())
         _close_minute(peak)
         return peak
 
     def forget(self, there: Collection[str]) -> None:
-        """All but those of these jobs."""
+        """Drop all jobs but these."""
         for key in [key for key in self._peaks if key[0] not in there]:
             self._peaks.pop(key, None)
 
 
 def _held(card: Mapping[str, Any], key: tuple[str, int]) -> int | None:
-    """What the run holds on that card; None where that is not known, or nothing."""
+    """Memory of the run on that card. None if unknown or zero."""
     mine = [p["memory_bytes"] for p in card.get("processes") or () if (p.get("job"), p.get("attempt")) == key]
     known = [held for held in mine if held is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""Between the store's rows and the core's objects."""
+"""Converts between the store's rows and the core's objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job_of(row: JobRow) -> Job:
 
 
 def cards_of(row: JobRow) -> list[str]:
-    """All that its tasks are on."""
+    """Cards of all tasks."""
     return [card for task in (row.placement or {}).get("tasks", ()) for card in task["cards"]]
 
 
@@ -48,7 +48,7 @@ def forecast_of(row: JobRow) -> RunTimePrediction:
 
 
 def quantiles_of(row: JobRow) -> Quantiles | None:
-    """The whole prediction, where there was one and it was kept."""
+    """The whole prediction. None if there was none or it was not stored."""
     known = row.forecast or {}
     if not known.get("levels"):
         return None
@@ -56,7 +56,7 @@ def quantiles_of(row: JobRow) -> Quantiles | None:
 
 
 def forecast_record(forecast: RunTimePrediction, run: Quantiles | None = None) -> dict[str, Any] | None:
-    """The core's forecast and, for people and for later, the prediction it was made from."""
+    """The core's prediction and the quantiles it was made from."""
     if forecast.mid_us >= NEVER_US:
         return None
     record = asdict(forecast) | {"later_us": list(forecast.later_us)}
@@ -66,7 +66,7 @@ def forecast_record(forecast: RunTimePrediction, run: Quantiles | None = None) -
 
 
 def run_forecast_row(job: Job, attempt: int, made_us: int, run: Quantiles | None) -> RunForecastRow:
-    """To be held against the truth. That nothing was known is on record too."""
+    """Row to compare with the actual run time. An unknown run time is recorded too."""
     run = run or _NOTHING
     known = run is not _NOTHING
     return RunForecastRow(
@@ -77,7 +77,7 @@ def run_forecast_row(job: Job, attempt: int, made_us: int, run: Quantiles | None
 
 @dataclass(frozen=True, slots=True)
 class TaskCards:
-    """Where one task of a gang sits; its rank is its place in the list."""
+    """Placement of one task of a gang. Its rank is its index in the list."""
 
     role: Role
     role_index: int
@@ -86,7 +86,7 @@ class TaskCards:
 
 
 def seats_of(job: Job, placement: Placement, fixed: ClusterArrays) -> list[TaskCards]:
-    """Tasks by rank: role after role as the job names them. Roles that ask for the same were placed together."""
+    """Tasks by rank, role after role. Roles with equal requests were placed together."""
     left = [iter(zip(part.nodes.tolist(), part.cards.tolist(), strict=True)) for part in placement.parts]
     seats: list[TaskCards] = []
     for role, group, count in placed_roles(job, [len(part.nodes) for part in placement.parts]):
@@ -101,7 +101,8 @@ def places_of(job: Job, placement: Placement, fixed: ClusterArrays) -> tuple[Tas
 
 
 def placement_record(job: Job, placement: Placement, fixed: ClusterArrays) -> dict[str, Any]:
-    """By name: indexes change when the machine does. ``tasks`` by rank for people, ``parts`` to build it again."""
+    """By name, because indexes change with the cluster. ``tasks`` is by rank for users, ``parts`` restores the
+    placement."""
     return {
         "tasks": [
             {"role": seat.role.name, "node": seat.node, "cards": list(seat.cards)}
@@ -119,7 +120,7 @@ def placement_record(job: Job, placement: Placement, fixed: ClusterArrays) -> di
 
 
 def placement_of(record: Mapping[str, Any], job: Job, fixed: ClusterArrays) -> Placement | None:
-    """None if a node or card of it is not here any more."""
+    """None if one of its nodes or cards no longer exists."""
     parts = []
     for part in record["parts"]:
         per_task = job.groups[part["group"]][0].cards

@@ -1,4 +1,4 @@
-"""Tenants as the scheduler needs them: read once, and again when they change."""
+"""Tenants for the scheduler: read at start, and again when they change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusquad.store.people import TenantRow
 
 
 class TenantCache:
-    """A cache of the tenants' table."""
+    """Cache of the tenants table."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""What one turn of the scheduler changes: rows and their story, written in one transaction before anything acts."""
+"""Changes of one pass of the scheduler: rows and events, written in one transaction before the engine is called."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Write = Callable[[Connection], object]
 
 @dataclass(frozen=True, slots=True)
 class StoryEvent:
-    """One line of a job's story."""
+    """One event of a job."""
 
     row: JobRow
-    """The job as it is after it."""
+    """The job after the event."""
     at_us: int
     kind: str
     cause: str = ""
@@ -32,22 +32,22 @@ class StoryEvent:
 
 @dataclass
 class UnitOfWork:
-    """A unit of work over the rows of unfinished jobs."""
+    """Changes to the rows of unfinished jobs in one pass."""
 
     now_us: int
     rows: dict[str, JobRow]
     new_jobs: set[str] = field(default_factory=set)
-    """Jobs that are not in the store yet: they are put there as they are at the end of the turn."""
+    """Jobs that are not stored yet. They are inserted as they are at the end of the pass."""
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[StoryEvent] = field(default_factory=list)
     opened_attempts: list[AttemptRow] = field(default_factory=list)
     """Attempts that hold their cards from now on."""
     predictions: list[RunForecastRow] = field(default_factory=list)
-    """Forecasts of run times, to be held against the truth."""
+    """Run-time predictions, to compare with the actual run times."""
     writes: list[Write] = field(default_factory=list)
-    """Whatever else belongs into the transaction."""
+    """Other writes of the same transaction."""
     after_commit: list[Callable[[], None]] = field(default_factory=list)
-    """What is done once the transaction stands: engines are told here and nowhere else."""
+    """Run after the commit. The engine is called here and nowhere else."""
     _latest: dict[str, JobRow] = field(default_factory=dict)
 
     @property
@@ -61,23 +61,23 @@ class UnitOfWork:
         )
 
     def add(self, row: JobRow, kind: str, cause: str = "", *, actor: str = "") -> None:
-        """A job that comes in within a turn, with the first line of its story."""
+        """Add a job that was accepted in this pass, with its first event."""
         self.rows[row.id] = row
         self.new_jobs.add(row.id)
         self.record(row.id, kind, cause, actor=actor)
 
     def change(self, job_id: str, **columns: Any) -> JobRow:
-        """Columns that are no transition."""
+        """Change columns without a state transition."""
         row = self.rows[job_id] = replace(self.rows[job_id], **columns)
         if job_id in self.new_jobs:
-            self._latest[job_id] = row  # it may be over, and gone from the rows, before it is written
+            self._latest[job_id] = row  # it may end, and leave the rows, before it is written
         else:
             self.changes.setdefault(job_id, {}).update(columns)
         return row
 
     def transition(self, job_id: str, then: JobState, kind: str, cause: str = "", *, actor: str = "",
              data: dict[str, Any] | None = None, **columns: Any) -> JobRow:  # fmt: skip
-        """A transition, if the one table allows it, with its line in the story."""
+        """Change the state if the transition table allows it, and record an event."""
         state = advance(job_id, JobState(self.rows[job_id].state), then)
         row = self.change(job_id, state=str(state), cause=cause, **columns)
         self.record(job_id, kind, cause, actor=actor, data=data)
@@ -88,7 +88,7 @@ class UnitOfWork:
         self.events.append(StoryEvent(self.rows[job_id], self.now_us, kind, cause, actor, data))
 
     def write(self, connection: Connection) -> list[int]:
-        """Everything, in the caller's transaction; returns the numbers of the story's lines."""
+        """Write everything in the caller's transaction. Returns the event numbers."""
         jobs.insert(connection, [self._latest.get(job_id) or self.rows[job_id] for job_id in sorted(self.new_jobs)])
         jobs.change_all(connection, self.changes)
         numbers = events.append_all(connection, [_line(one) for one in self.events])

@@ -1,4 +1,4 @@
-"""Who is on the cards of a job now, and what that costs it: expected, and seen in its steps."""
+"""Current neighbours of a job on its cards, and their interference: predicted, and observed in its steps."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gpusquad.store.jobs import JobRow
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Somebody else on a card."""
+    """Another job on a card."""
 
     user: CardUser
     app: str
     estimate: RateEstimate | None
-    """Of the two alone with each other. None: nothing is known of neighbours here."""
+    """Rate of the pair alone on a card. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class CardNeighbours:
     card: CardStatus
     neighbours: tuple[Neighbour, ...]
     rate: float | None
-    """Speed beside all of them over that alone, as the core counts on it. None: not known."""
+    """Speed beside all neighbours over speed alone, as the core uses it. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRate:
-    """Steps a second."""
+    """Steps per second."""
 
     now: float | None
     alone: float | None
@@ -52,7 +52,7 @@ class StepRate:
 def company(
     row: JobRow, cards: Sequence[CardStatus], context: SchedulerContext | None, model: object
 ) -> list[CardNeighbours]:
-    """Of every card of the job that is on it now."""
+    """Neighbours on every card that the job holds now."""
     mine = set(cards_of(row))
     here = [card for card in cards if card.id in mine and any(user.job_id == row.id for user in card.jobs)]
     if not here:
@@ -63,12 +63,12 @@ def company(
 
 
 def pace(row: JobRow, neighbours: InterferenceLearner | None) -> StepRate:
-    """Since its company is the same. None where it reports no steps, or not for long enough."""
+    """Step rate since its neighbours last changed. None if it reports no steps, or not long enough."""
     if neighbours is None:
         return StepRate(None, None)
     try:
         alone = neighbours.alone_pace(row)
-    except KeyError:  # it is over
+    except KeyError:  # it has ended
         return StepRate(None, None)
     since, progress = neighbours.company_since(row), row.progress or {}
     step, at_us = progress.get("step"), progress.get("at_us")
@@ -82,7 +82,7 @@ def pace(row: JobRow, neighbours: InterferenceLearner | None) -> StepRate:
 
 def _finder(context: SchedulerContext | None) -> Callable[[str], Job | None]:
     def find(job_id: str) -> Job | None:
-        with suppress(KeyError):  # it ended just now
+        with suppress(KeyError):  # it has just ended
             return None if context is None else context.job(job_id)
         return None
 

@@ -1,5 +1,5 @@
-"""Cards of a cluster's nodes: what they are to be divided by goes out with the answer to an agent's report, and how
-they are divided comes in with the next one."""
+"""Cards of a cluster's nodes: the answer to an agent's report carries their divide policies, and the next report how
+they are divided."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpusquad.model.virtual import physical
 
 
 class ReportSource(Protocol):
-    """The reports, as far as this has to know them."""
+    """The part of the agent reports that is used here."""
 
     def divided(self) -> Mapping[str, Mapping[str, Any]]:
-        """By card, what its daemon said last. Cards without one are not in it."""
+        """Last daemon status by card. Cards without a daemon are left out."""
         ...
 
 
@@ -26,7 +26,7 @@ class ReportedDivides:
         self._reports = reports
 
     def set(self, card: str, policy: str) -> None:
-        """The answer to the next report says it."""
+        """Sent with the answer to the next report."""
 
     def policies(self) -> Mapping[str, str]:
         return {card: str(status["policy"]) for card, status in self._reports.divided().items()}
@@ -35,7 +35,7 @@ class ReportedDivides:
         return self._reports.divided().get(card)
 
     def allows_unmanaged(self, card: str) -> bool:
-        """Whether others may join it where a process is that nothing holds, by the rule of its node's agent."""
+        """Whether jobs may share the card with unmanaged processes, by the rule of its node's agent."""
         return (self.status(physical(card)) or {}).get("rule") in ("report", "share")
 
     def silence(self, card: str) -> str:

@@ -1,8 +1,8 @@
-"""How shared cards are divided, changed while jobs run on them: each by the mode's policy, or by one of its own.
+"""Divide policies of shared cards, changed at run time: the mode's policy or one of the card's own.
 
-What is set for a card is a numbered revision in the store, and the store wins. Whoever divides a card now is told at
-once; who begins to later asks. Virtual cards are parts of one that is divided as a whole: what is set for one of them
-is set for that card.
+A card's setting is a numbered revision in the store, which is the authority. A running daemon gets a change at once;
+one that starts later asks for it. Virtual cards are parts of a card that is divided as a whole: a setting for one of
+them applies to that card.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from gpusquad.store.card_divides import CardDivideRow
 from gpusquad.store.database import Database
 
 Effect = Literal["live", "told", "unused", "kept"]
-"""live: the card is divided by it. told: it is not yet, for it still is by another for a moment, or its daemon does not
-answer. unused: nobody shares the card now. kept: cards are not divided here."""
+"""live: the card is divided by it. told: not yet, because the daemon is still changing or does not answer. unused: the
+card is not shared now. kept: cards are not divided here."""
 _log = structlog.get_logger("gpusquad.cards")
 
 
 class CardDivides(Protocol):
-    """Those who divide cards: daemons of this machine, or of the nodes of a cluster. Cards are physical ones here."""
+    """The card daemons of this machine or of a cluster's nodes. Cards are physical cards here."""
 
     @property
     def absence(self) -> str:
-        """Why nobody divides cards here. Empty: somebody does."""
+        """Why cards are not divided here. Empty: they are."""
         ...
 
     def set(self, card: str, policy: str) -> None:
-        """From the next squad on. A card that nobody divides now is no error: who begins to asks first."""
+        """Takes effect with the next squad. A card without a daemon is not an error: a daemon asks when it starts."""
         ...
 
     def policies(self) -> Mapping[str, str]:
-        """Of the cards that are divided now: by which policy."""
+        """Policy of each card that is divided now."""
         ...
 
     def status(self, card: str) -> Mapping[str, Any] | None:
-        """How a card is divided now, as its daemon says. None: it is not, or the daemon does not answer."""
+        """How a card is divided now, as its daemon reports. None: it is not, or the daemon does not answer."""
         ...
 
     def silence(self, card: str) -> str:
-        """In words, that the card's daemon did not answer when it was asked last. Empty: it did, or there is none."""
+        """Message that the card's daemon did not answer the last request. Empty: it did, or there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoDivides:
-    """Where nobody divides cards."""
+    """For platforms without card daemons."""
 
-    absence: str = "jobs that share a card are not kept to their parts here"
+    absence: str = "shares are not enforced here"
 
     def set(self, card: str, policy: str) -> None: ...
 
@@ -75,13 +75,13 @@ class NoDivides:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How one card is to be divided, and what became of that."""
+    """Divide policy of one card and whether it is in effect."""
 
     card: CardStatus
     policy: str
     of_mode: str
     setting: CardDivideRow | None
-    """The newest revision of this card; None: there never was one."""
+    """Newest revision of this card. None: there is none."""
     effect: Effect
     message: str
 
@@ -92,17 +92,17 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class CardDivisionNow:
-    """A card at this moment."""
+    """Current division of a card."""
 
     division: Division
     status: Mapping[str, Any] | None
-    """As its daemon says; None: nobody divides it, or it does not answer."""
+    """Status reported by the daemon. None: not divided, or no answer."""
     jobs: Sequence[CardUser]
-    """On all of the card, of which this one may be a part."""
+    """Jobs on the whole physical card, also if this one is a part of it."""
 
 
 class CardService:
-    """Reads and sets. Safe to call from any thread."""
+    """Reads and sets divide policies. Safe to call from any thread."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class CardService:
         self._database, self._now_us, self._cards = database, now_us, cards
         self._mode_divide, self._divides = mode_divide, divides
         self._settings: Mapping[str, CardDivideRow] = {}
-        """Replaced, never changed: who reads needs no lock."""
+        """Replaced, never modified, so that readers need no lock."""
         self._changing = threading.Lock()
         self.load()
 
@@ -124,12 +124,12 @@ class CardService:
             self._settings = card_divides.latest(c)
 
     def policy_of(self, card: str) -> str:
-        """What a card is to be divided by."""
+        """The divide policy of a card."""
         setting = self._settings.get(physical(card))
         return setting.policy if setting is not None and setting.policy is not None else self._mode_divide()
 
     def follow(self) -> None:
-        """Tell everybody who does not divide a card by the policy that holds: at start, and when the mode changed."""
+        """Send the policy to every daemon that uses another one: at start, and after the mode changed."""
         with self._changing:
             now = self._policies_now()
             for card in now.keys() | {physical(card.id) for card in self._cards()}:
@@ -140,8 +140,8 @@ class CardService:
         self, ref: str, policy: str | None, who: Who, note: str = "",
         beside: Callable[[Connection, str], None] = lambda c, card: None,
     ) -> Division:  # fmt: skip
-        """From the next squad on; None: by the mode's policy again. ``beside`` writes in the same transaction. What is
-        set already is not set again."""
+        """Takes effect with the next squad. None: the mode's policy again. ``beside`` writes in the same transaction.
+        An unchanged setting is not stored again."""
         checked = None if policy is None else checked_divide(policy)
         card = self.find(ref)
         name = physical(card.id)
@@ -187,17 +187,17 @@ class CardService:
 
     def _effect(self, policy: str, now: str | None, silence: str) -> tuple[Effect, str]:
         if self._divides.absence:
-            return "kept", f"kept; takes effect where cards are shared for real ({self._divides.absence})"
+            return "kept", f"stored; takes effect where shares are enforced ({self._divides.absence})"
         if silence:
-            return "told", f"{silence}; the policy is stored and holds when it is back (ended, it is started anew)"
+            return "told", f"{silence}; the policy is stored and applies when the daemon answers again"
         if now is None:
-            return "unused", "nobody shares this card now; holds as soon as somebody does"
+            return "unused", "the card is not shared now; the policy applies when it is"
         if now != policy:
-            return "told", f"still divided by {now}; told to change"
+            return "told", f"still divided by {now}; changing"
         return "live", "the card is divided by it now"
 
     def _tell(self, card: str) -> None:
-        """What is set is set: a daemon that does not answer is told again, or asks when it starts anew."""
+        """Send the policy. A daemon that does not answer gets it later, or asks when it restarts."""
         self._ask(lambda: self._divides.set(card, self.policy_of(card)), None)
 
     def _policies_now(self) -> Mapping[str, str]:
@@ -207,22 +207,22 @@ class CardService:
         try:
             return question()
         except Exception:
-            _log.exception("those who divide cards do not answer")
+            _log.exception("card daemons do not answer")
             return otherwise
 
 
 def _is_new(before: CardDivideRow | None, policy: str | None, note: str) -> bool:
-    """Asked twice for the same, as by a caller who did not get the answer, is asked once."""
+    """Whether it differs from the last revision. A repeated request, as after a lost answer, changes nothing."""
     if before is None or before.policy is None:
         return policy is not None
     return (before.policy, before.note) != (policy, note)
 
 
 def checked_divide(policy: str) -> str:
-    """The same text, if it names a policy with parameters it has."""
+    """The same text, if it is a known policy with valid parameters."""
     text = policy.strip()
     if not text:
-        raise Invalid("policy", "names nothing", "write for example slo, or null for the mode's own")
+        raise Invalid("policy", "is empty", "for example slo, or null for the mode's policy")
     try:
         create("divide", text)
     except Invalid as error:

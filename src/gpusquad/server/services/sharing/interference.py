@@ -1,4 +1,4 @@
-"""What is known of workloads that share a card, as tables to draw: alone, beside each other, and how far off it was."""
+"""Interference measurements and model as tables: alone, beside each other, and the model's error."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gpusquad.predict.interference.effective import Errors
 from gpusquad.server.views import Plain
 
 MAX_WORKLOADS = 64
-"""Of one model of card: a heat map of more is not read by anybody."""
+"""Per card model: a larger heat map cannot be read."""
 _ASKING = (Role("main", 1, Request(gpus=1)),)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """How well the model's form fits what was measured."""
+    """How well the model fits the measurements."""
 
     measured: MeasurementSeries
     splits: Errors | None
@@ -42,16 +42,16 @@ class _Learnt:
 
 
 class InterferenceService:
-    """Keeps what takes long to work out, for as long as the measurements are the same."""
+    """Caches slow results while the measurements do not change."""
 
     def __init__(self, lock: Any = None) -> None:
         self._lock = nullcontext() if lock is None else lock
-        """Under which what is learned changes."""
+        """Protects what is learned."""
         self._fits: dict[str, _Fit] = {}
         self._fitting = threading.Lock()
 
     def tables(self, model: Any, names_all: bool) -> Plain:
-        """``names_all``: also workloads that were only learned of: their names are what tenants called them."""
+        """``names_all``: include workloads that were only learned, whose names were chosen by tenants."""
         if not isinstance(model, InterferenceTable):
             return {"sharing": None, "cards": [], "truncated": False}
         learnt = self._learnt(model)
@@ -108,19 +108,19 @@ class InterferenceService:
 
 
 def asking(app: str) -> Job:
-    """A job of that name, to ask the model with."""
+    """A job of that app, to query the model with."""
     return Job(id=app, roles=_ASKING, app=app)
 
 
 def source_of(estimate: RateEstimate, watched_s: float | None) -> str:
-    """In the words of the API."""
+    """In the form of the API."""
     if watched_s is not None:
         return "learned"
     return "measured" if estimate.source == "measured" else "predicted"
 
 
 def _names(measured: MeasurementSeries | None, learnt: Iterable[_Learnt]) -> list[str]:
-    """Measured ones first, as they were measured."""
+    """Measured ones first, in the order of measurement."""
     solos = [solo.workload for solo in measured.solos] if measured is not None else []
     beside = [name for run in measured.co_runs for name in run.workloads] if measured is not None else []
     seen = [name for one in learnt for name in (one.own, one.other)]
@@ -162,7 +162,7 @@ def _interval(one: ConfidenceInterval) -> Plain:
 
 
 def _running_errors(learnt: Sequence[_Learnt]) -> Errors | None:
-    """How far what was measured or foretold was from what runs: by how much each pair had to be corrected."""
+    """Correction of each pair: how far measurements or predictions were from observed rates."""
     if not learnt:
         return None
     relative = np.array([exp(-one.offset) - 1.0 for one in learnt])

@@ -1,7 +1,7 @@
-"""What jobs on one card cost each other, learned from how fast they really run.
+"""Learns interference between jobs on one card from their step rates.
 
-A run that reports steps is timed while who shares its card stays the same. Once its pace alone is known, from itself or
-from a run like it, each stretch beside others tells how much of it was left there.
+A run that reports steps is timed while its neighbours stay the same. Once its rate alone is known, from itself or from
+a similar run, each interval beside others gives its rate there.
 """
 
 from __future__ import annotations
@@ -23,61 +23,61 @@ from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.neighbours")
 SETTLE_US = 10 * US_PER_S
-"""After somebody came or went: caches fill, queues empty."""
+"""Time to skip after a neighbour came or left: caches fill, queues drain."""
 STRETCH_US = 60 * US_PER_S
-"""A stretch is told after so long; the next one begins."""
+"""Longest interval. Then it is recorded and the next one starts."""
 MIN_STEPS = 10
-"""Fewer say little: a step may be long, and its end is seen late."""
+"""Fewer steps are too inexact: a step can be long, and its end is seen late."""
 MAX_SIMILAR_RUNS = 4096
-"""Kinds of run whose pace alone is remembered."""
+"""Kinds of run whose rate alone is kept."""
 
 Alike = tuple[str, str, str, str, str]
-"""Tenant, user, application, command and kind of card: who agrees in these counts the same steps."""
+"""Tenant, user, application, command and card model: runs that agree in these count the same steps."""
 
 
 REFRESH_US = 60 * US_PER_S
-"""How often new tables are looked for."""
+"""Interval at which new tables are looked for."""
 SAVE_US = 600 * US_PER_S
 
 
 class InterferenceModel(Rate, Protocol):
-    """How fast jobs run beside each other, and how that is learned."""
+    """Rates of jobs beside each other, and how they are learned."""
 
     sharing: Sharing
-    """Which way of sharing cards it holds for."""
+    """Way of sharing cards that it applies to."""
 
     def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
-        """So fast it was beside them, against alone, for so long."""
+        """Learn the rate beside these jobs, observed for this long."""
         ...
 
     def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
-        """Its speed alone over its part of the SMs; empty: not measured."""
+        """Speed alone by fraction of the SMs. Empty: not measured."""
         ...
 
     def solo_per_s(self, own: Job, gpu: str = "") -> float:
-        """Its steps a second alone on the whole card; 0: not measured."""
+        """Steps per second alone on the whole card. 0: not measured."""
         ...
 
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
-        """Its speed beside each app of these with nobody in between, where anything is known."""
+        """Speed beside each of these apps as the only neighbour, where known."""
         ...
 
     def dump(self) -> dict[str, Any]: ...
 
 
 class InterferenceKnowledge(Protocol):
-    """What is known of neighbours, and where it is kept."""
+    """Interference model and where it is stored."""
 
     @property
     def model(self) -> InterferenceModel: ...
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was measured or learned: better no word than a guess."""
+        """Nothing was measured or learned, so no rates are reported."""
         ...
 
     def refresh(self) -> bool:
-        """Whether there is another model now, because somebody has measured."""
+        """Whether there is a new model because of new measurements."""
         ...
 
     def save(self, learned: dict[str, Any]) -> None: ...
@@ -85,7 +85,7 @@ class InterferenceKnowledge(Protocol):
 
 @dataclass(slots=True)
 class _Stretch:
-    """Since when a run has had the same company, and where it was then."""
+    """Start of the current interval with unchanged neighbours, and the step at that time."""
 
     company: tuple[str, ...]
     from_us: int
@@ -95,7 +95,7 @@ class _Stretch:
 
 
 class InterferenceLearner:
-    """Fed by the agent's reader thread; what it finds is learned inside a turn."""
+    """Called by the agent's reader thread. Results are learned inside a pass."""
 
     def __init__(self, context: SchedulerContext, known: InterferenceKnowledge | None) -> None:
         self._context = context
@@ -105,7 +105,7 @@ class InterferenceLearner:
         self._to_save: dict[str, Any] | None = None
         self._stretches: dict[str, _Stretch] = {}
         self._alone: OrderedDict[Alike, float] = OrderedDict()
-        """Steps a second."""
+        """Steps per second."""
         self._company: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -115,24 +115,24 @@ class InterferenceLearner:
 
     @property
     def model(self) -> InterferenceModel | None:
-        """All that is known, little as it may be. None: nobody asks here."""
+        """All that is known. None: not used here."""
         return None if self._known is None else self._known.model
 
     def alone_pace(self, row: JobRow) -> float | None:
-        """Steps a second of such runs alone on such a card; None: none was seen. KeyError: the job is over."""
+        """Steps per second of such runs alone on such a card. None: never seen. KeyError: the job has ended."""
         if row.id not in self._context.rows:
             raise KeyError(row.id)
         return self._alone.get(_alike(self._context.job(row.id), self._context.gpu_of(row)))
 
     def company_since(self, row: JobRow) -> tuple[int, int] | None:
-        """When this attempt was first timed in the company that it has, and its step then. None: it is not yet."""
+        """Time and step at which timing with the current neighbours started. None: not yet."""
         stretch = self._stretches.get(row.id)
         if stretch is None or stretch.at_us is None or stretch.attempt != row.attempt:
             return None
         return stretch.at_us, stretch.step
 
     def look(self, at_us: int) -> None:
-        """Who shares cards with whom now. Once for all the runs of a sample."""
+        """Which runs share cards now. Once for all runs of a sample."""
         if self._known is None:
             return
         self._company = company_of(list(self._context.rows.values()))
@@ -149,13 +149,13 @@ class InterferenceLearner:
                 self._context.loop.post(self._put_away)
 
     def close(self) -> None:
-        """When nobody decides any more."""
+        """After the last decision."""
         if self._lessons:
             self._put_away()
         self._write()
 
     def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
-        """One look at a run that reports steps."""
+        """Add one sample of a run that reports steps."""
         step, seen_us = run.get("step"), run.get("progress_at_us")
         if self._known is None or step is None or row.id not in self._company:
             return
@@ -191,13 +191,13 @@ class InterferenceLearner:
             try:
                 self._known.model.learn(job, others, gpu, ratio, passed_s)
             except Exception:
-                _log.exception("a pace beside others could not be learned from", job=job.id)
+                _log.exception("rate beside neighbours not learned", job=job.id)
             self._lessons += 1
             self._use()
 
         return learn
 
-    # What follows up to the next line of this kind is done inside a turn.
+    # The methods up to the next such line run inside a pass.
 
     def _use(self) -> None:
         self._context.state.rate = self.rate
@@ -209,13 +209,13 @@ class InterferenceLearner:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """What was put away in a turn; a file takes longer than a turn should."""
+        """Store what was queued during a pass; writing a file takes too long for a pass."""
         learned, self._to_save = self._to_save, None
         if learned is not None and self._known is not None:
             self._known.save(learned)
 
     def _remember(self, alike: Alike, steps_per_s: float) -> None:
-        """The fastest of late: a pace alone is slowed by many things, and hastened by none."""
+        """The fastest recent rate: a rate alone can be lowered by many things, and raised by none."""
         before = self._alone.pop(alike, steps_per_s)
         self._alone[alike] = max(steps_per_s, 0.9 * before + 0.1 * steps_per_s)
         if len(self._alone) > MAX_SIMILAR_RUNS:
@@ -227,7 +227,7 @@ def _alike(job: Job, gpu: str) -> Alike:
 
 
 def company_of(rows: Sequence[JobRow]) -> dict[str, tuple[str, ...]]:
-    """Every run on one card, and whom it shares it with. Of several cards nobody knows which one holds a run up."""
+    """Every run on one card with its neighbours. On several cards it is unknown which one slows the run."""
     on_card: dict[str, set[str]] = {}
     cards: dict[str, set[str]] = {}
     for row in rows:

@@ -1,7 +1,7 @@
-"""Another part of a card's memory for a job that waits or runs.
+"""Changes the memory quota of a pending or running job.
 
-Less than before is asked of the engine first: a program does not give back what it holds, and what nobody has given up
-must not be promised to others. More is taken from what nobody holds, and told afterwards.
+A decrease is requested from the engine first: a program does not release what it holds, and only released memory may be
+given to others. An increase uses free memory and is sent to the engine afterwards.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from gpusquad.store.jobs import JobRow
 
 _MIB = 1 << 20
 MARGIN = 1.1
-"""Over the most that was seen: samples miss the highest moment."""
+"""Factor over the observed peak, because samples miss the highest moment."""
 
 
 def memory_of(job: Job, row: JobRow, fixed: ClusterArrays) -> int | None:
-    """What each task may hold of its card; None: not the same for all, nothing that was named, or a part of a card
-    whose memory is not known."""
+    """Quota of each task on its card. None: not equal for all, not given, or a fraction of a card of unknown memory."""
     amounts = _amounts(job, row, fixed)
     return amounts.pop() or None if len(amounts) == 1 else None
 
@@ -42,14 +41,14 @@ def resizes(change: JobChange) -> bool:
 
 
 def with_memory(job: Job, change: JobChange) -> Job:
-    """``PEAK`` is an amount by now."""
+    """``PEAK`` is already replaced by an amount."""
     memory_bytes, memory_milli = int(change.memory or 0), change.memory_milli or 0
     return replace(job, roles=tuple(_resized(role, memory_bytes, memory_milli) for role in job.roles))
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeAgreement:
-    """``attempt``: the one that the engine has made smaller; None: none was to be."""
+    """``attempt``: the one whose quota the engine has decreased. None: no decrease."""
 
     change: JobChange
     attempt: int | None = None
@@ -61,19 +60,19 @@ class MemoryResizer:
 
     @contextmanager
     def agreed(self, row: JobRow, change: JobChange) -> Iterator[ResizeAgreement]:
-        """By the thread that asks, for it may take seconds: the change with its bytes. If they are fewer, the engine
-        has agreed, and gives them back should the rest be refused. Invalid: it cannot be."""
+        """In the caller's thread, because it can take seconds: the change with its bytes. For a decrease the engine has
+        agreed, and restores the quota if the rest is refused. Raises ``Invalid`` if it is impossible."""
         if not resizes(change):
             yield ResizeAgreement(change)
             return
         if row.ended_us is not None:
-            raise Conflict(f"job {row.id} is {row.state}", cure="only jobs that wait or run can be changed")
+            raise Conflict(f"job {row.id} is {row.state}", cure="only pending or running jobs can be changed")
         job = self._context.jobs.get(row.id) or job_of(row)
         self._check_kind(job)
         if change.memory == PEAK:
             change = replace(change, memory=self._seen(row, job))
         if not (change.memory or change.memory_milli):
-            raise Invalid("memory", "is nothing", "give for example 6GiB, 30% or peak")
+            raise Invalid("memory", "must be greater than zero", "for example 6GiB, 30% or peak")
         runs = JobState(row.state) == JobState.RUNNING
         held, wanted = (self._each(row, job), self._wanted(row, with_memory(job, change))) if runs else (0, 0)
         if wanted >= held:
@@ -89,8 +88,8 @@ class MemoryResizer:
             raise
 
     def check(self, row: JobRow, job: Job, agreed: ResizeAgreement) -> None:
-        """In the scheduler's turn: that some card could hold it, or, of one that runs, that its own ones have room, and
-        that whoever is to give something up was asked."""
+        """Inside a pass: check that some card can hold it, or that a running job's cards have room and the engine
+        agreed to a decrease."""
         state = JobState(row.state)
         if state in (JobState.PENDING, JobState.HELD):
             never = refusal(self._context.state, job, comes_back=True)
@@ -98,60 +97,61 @@ class MemoryResizer:
                 raise Invalid("memory", never.message, never.cure)
             return
         if state != JobState.RUNNING:
-            raise Conflict(f"job {row.id} is {row.state}", cure="change its memory once it runs")
+            raise Conflict(f"job {row.id} is {row.state}", cure="change its memory when it is running")
         self._wanted(row, job)
         more = _more(self._context.state, job)
         if min(more.values(), default=0) < 0 and agreed.attempt != row.attempt:
-            raise Conflict(f"job {row.id} has changed meanwhile", cure="try again")
+            raise Conflict(f"job {row.id} has changed meanwhile", cure="retry")
         for card, missing in _short(self._context.state, more):
-            raise Invalid("memory", f"{card} has {show_bytes(missing)} too little that nobody holds", "ask for less")
+            raise Invalid("memory", f"needs {show_bytes(missing)} more than is free on {card}", "request less")
 
     def _each(self, row: JobRow, job: Job) -> int:
-        """What each of its tasks may hold where it runs. 0: a part of a card whose memory is not known here."""
+        """Quota of each of its tasks on its card. 0: a fraction of a card of unknown memory."""
         amounts = _amounts(job, row, self._context.fixed)
         if len(amounts) > 1:
-            raise Invalid("memory", "its tasks hold different parts of different cards", "change it when it waits")
+            raise Invalid("memory", "differs between its tasks or cards", "change it while the job is pending")
         return min(amounts, default=0)
 
     def _wanted(self, row: JobRow, job: Job) -> int:
         each = self._each(row, job)
         if not each:
-            raise Invalid("memory", "a percentage of a card whose memory is not known", "change it when it waits")
+            raise Invalid("memory", "is a percentage of a card of unknown memory", "change it while the job is pending")
         return each
 
     def _check_kind(self, job: Job) -> None:
         if self._context.cluster_engine is not None:
-            cure = "change the pod template, and let its pods be made anew"
-            raise Invalid("memory", "of a pod is fixed when the pod is made", cure)
+            cure = "change the pod template and recreate the pods"
+            raise Invalid("memory", "is fixed when a pod is created", cure)
         parts = {(share.memory_bytes, share.memory_milli) if share else (0, 0)
                  for share in (role.request.share for role in job.roles)}  # fmt: skip
         if len(parts) > 1 or (0, 0) in parts:
-            raise Invalid("memory", "its tasks hold no part of a card's memory that could be changed",
-                          "it is for jobs whose tasks all ask for the same share")  # fmt: skip
+            raise Invalid("memory", "is not set for all tasks of the job",
+                          "only jobs whose tasks all request the same share can be changed")  # fmt: skip
 
     def _seen(self, row: JobRow, job: Job) -> int:
-        """By what its programs' library has counted of each task, and by samples: these miss the highest moment, and
-        see programs without the library too. Never more than it may hold now."""
-        if self._context.simulated:  # samples show what it holds of the machine's memory instead
-            raise Invalid("memory", "the cards are simulated, and nobody holds anything of them",
+        """By the shim's count for each task and by samples. Samples miss the highest moment, but include programs
+        without the shim. Never above the current quota."""
+        if self._context.simulated:  # samples would show memory of the host instead
+            raise Invalid("memory", "has no peak on simulated cards",
                           "give an amount, for example 6GiB")  # fmt: skip
         peaks = self._context.peaks
         tasks = len((row.placement or {}).get("tasks", ()))
         counted = self._context.engine.peak_memory_bytes(row.id, row.attempt, tasks)
         if not (peaks.is_whole(row.id, row.attempt) or all(counted)):
-            raise Invalid("memory", "it began before the service did, and nobody knows what it held until then",
+            raise Invalid("memory", "has an unknown peak: the job started before the service",
                           "give an amount, for example 6GiB")  # fmt: skip
         seen = _most_held(counted, peaks.seen(row.id, row.attempt) or 0)
         if not seen:
-            raise Invalid("memory", "nothing was seen of it on a card yet",
-                          "give an amount, or ask again when it has used its card")  # fmt: skip
+            raise Invalid("memory", "has no peak yet: the job has not used its card",
+                          "give an amount, or retry when the job has used its card")  # fmt: skip
         wanted = ceil(seen * MARGIN / _MIB) * _MIB
         runs = JobState(row.state) == JobState.RUNNING
         return min(wanted, (self._each(row, job) if runs else 0) or wanted)
 
 
 def _most_held(counted: Sequence[int], sampled: int) -> int:
-    """By any one task. A sample is of all tasks on a card together: what it shows beyond their counts is somebody's."""
+    """Peak of any one task. A sample covers all tasks on a card: any excess over their counts could belong to one
+    task."""
     if not all(counted):
         return max(sampled, *counted, 0)
     return max(counted, default=0) + max(0, sampled - sum(counted))
@@ -164,7 +164,7 @@ def _resized(role: Role, memory_bytes: int, memory_milli: int) -> Role:
 
 
 def _amounts(job: Job, row: JobRow, fixed: ClusterArrays) -> set[int]:
-    """That its tasks may hold of the cards they are on; 0: nothing that was named, or nobody knows."""
+    """Quotas of its tasks on their cards. 0: not given or unknown."""
     sizes = {int(fixed.card_memory[fixed.card_index[card]]) for card in cards_of(row) if card in fixed.card_index}
     amounts: set[int] = set()
     for share in {role.request.share for role in job.roles}:
@@ -176,7 +176,7 @@ def _amounts(job: Job, row: JobRow, fixed: ClusterArrays) -> set[int]:
 
 
 def _more(state: SchedulerState, job: Job) -> Counter[int]:
-    """What it takes of each of its cards as it is now to be, over what it holds."""
+    """Memory it needs on each of its cards with the new quota, minus what it holds."""
     run, wanted = state.runs[job.id], job.roles[0].request.share
     more: Counter[int] = Counter()
     for part in run.placement.parts:
@@ -192,7 +192,7 @@ def _counted(share: Share | None, card_bytes: int) -> int:
 
 
 def _short(state: SchedulerState, more: Counter[int]) -> Iterator[tuple[str, int]]:
-    """Cards that have less than that, and how much less."""
+    """Cards with too little free memory, and how much is missing."""
     for card, needed in more.items():
         missing = needed - int(state.space.card_memory_free[card])
         if needed > 0 and missing > 0:

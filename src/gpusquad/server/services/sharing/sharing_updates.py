@@ -1,4 +1,4 @@
-"""What a job is worth beside others on a card that they share: told when it starts, and whenever that changes."""
+"""Sharing parameters of jobs: passed to the engine at the start and after each change."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _HAS_TASKS = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
 def _shares_so(job: Job, sharing: Sharing) -> bool:
-    """Figures of one way of sharing say nothing of another."""
+    """Rates of one way of sharing do not apply to another."""
     wanted = "shared" if sharing == "mps" else "isolated"
     return all(request.share is not None and request.share.isolation == wanted for request, _ in job.groups)
 
 
 class SharingUpdates:
-    """Who shares a card with others is the engine's to know: it hears of everybody."""
+    """Computes the parameters for every job; the engine knows which of them share a card."""
 
     def __init__(
         self, context: SchedulerContext, people: TenantCache, known: InterferenceKnowledge | None = None
     ) -> None:
-        """``known``: what jobs cost each other. None: nobody asks here."""
+        """``known``: interference between jobs. None: not used here."""
         self._context = context
         self._tenants = people
         self._known = known
@@ -48,20 +48,20 @@ class SharingUpdates:
             return plain
         try:
             return self._with_speeds(plain, row, job, self._known.model)
-        except Exception:  # nobody is kept from starting for what is only worth knowing
-            _log.exception("what a job costs others is not known", job=job.id)
+        except Exception:  # no job is kept from starting for optional data
+            _log.exception("rates beside neighbours unknown", job=job.id)
             return plain
 
     def update(self, job_id: str) -> None:
-        """Its goal, priority or estimate may be another now. Nothing happens if it does not run."""
+        """Send changed parameters (SLO, priority or estimate) of a running job. Does nothing if it is not running."""
         row = self._context.rows.get(job_id)
         if row is not None and JobState(row.state) in _HAS_TASKS:
             tasks = len((row.placement or {}).get("tasks", ()))
-            job = self._context.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
+            job = self._context.jobs.get(job_id) or job_of(row)  # any thread: it may end meanwhile
             self._context.engine.change(row.id, row.attempt, tasks, self.of(row, job))
 
     def update_all(self) -> None:
-        """The weight of a tenant is another now."""
+        """After the weight of a tenant changed."""
         for job_id in list(self._context.rows):
             self.update(job_id)
 
@@ -77,7 +77,8 @@ class SharingUpdates:
         )  # fmt: skip
 
     def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
-        """One of each app that shares a card with it in this way: a gang's tasks may share one among themselves."""
+        """One job of each app that shares a card with it in this way. Tasks of a gang may share a card with each
+        other."""
         space = self._context.state.space
         found: dict[str, Job] = {}
         for card in cards_of(row):
@@ -89,7 +90,7 @@ class SharingUpdates:
         return list(found.values())
 
     def _remaining_us(self, row: JobRow) -> int | None:
-        """By what was foretold of the attempt. None: nothing was."""
+        """By the prediction of the attempt. None: there is none."""
         if not row.forecast:
             return None
         started_us = row.started_us

@@ -1,7 +1,7 @@
-"""How far goals are met: deadlines by the store, service goals by those who divide the cards.
+"""SLO attainment: deadlines from the store, service SLOs from the card daemons.
 
-What a daemon says of latency and throughput holds for the moment. ``GoalRecord`` writes it down once a minute; between
-that it is kept here for as long as somebody asks again and again, which a page that is open does.
+A daemon reports the current latency and throughput. ``GoalRecord`` stores them once a minute. Finer values are kept in
+memory while a page requests them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gpusquad.store.tables import jobs
 
 MAX_JOBS = 5_000
 MAX_CARDS = 64
-"""Whose daemons are asked: each answers for itself."""
+"""Cards whose daemons are asked: each needs a request."""
 INTERVAL_US = 10 * US_PER_S
 MAX_SNAPSHOTS = 720
-"""Two hours of a page that is open."""
+"""Two hours of an open page."""
 _HAS_GOAL = cast(jobs.c.core, Text).like('%"slo":%')
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A job that has one."""
+    """A job with an SLO."""
 
     id: str
     name: str
@@ -49,7 +49,7 @@ class Goal:
         return None if after_s is None else self.submitted_us + round(float(after_s) * US_PER_S)
 
     def is_met(self, now_us: int) -> bool | None:
-        """Of a deadline. None: there is none, or it is still to come."""
+        """Whether the deadline was met. None: none, or it is in the future."""
         due_us = self.deadline_us
         if due_us is None:
             return None
@@ -65,7 +65,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class SloReport:
-    """What a daemon says of one job."""
+    """A daemon's report of one job."""
 
     attainment: float | None
     weight: float | None
@@ -78,11 +78,11 @@ class SloSnapshot:
 
 
 def goals(c: Connection, since_us: int) -> tuple[list[Goal], bool]:
-    """Jobs with a goal that are not over, or ended since then; and whether there are more."""
+    """Jobs with an SLO that are unfinished or ended since then, and whether there are more."""
     few = (jobs.c.id, jobs.c.name, jobs.c.tenant, jobs.c.user, jobs.c.state, jobs.c.submitted_us, jobs.c.ended_us,
            jobs.c.core)  # fmt: skip
     found: list[Goal] = []
-    # Two questions, each with an index of its own; the core's form of a job is looked through as text, not read.
+    # Two queries, each with its own index. The serialised job is searched as text, not parsed.
     for condition in (jobs.c.state.in_(UNFINISHED_STATES), jobs.c.ended_us > since_us):
         rows = c.execute(select(*few).where(condition, _HAS_GOAL).limit(MAX_JOBS + 1))
         found += [Goal(*row[:7], row[7].get("slo") or {}) for row in rows]
@@ -91,7 +91,7 @@ def goals(c: Connection, since_us: int) -> tuple[list[Goal], bool]:
 
 
 class SloService:
-    """For any thread."""
+    """Safe for any thread."""
 
     def __init__(self, divides: CardService, now_us: Callable[[], int]) -> None:
         self._divides, self._now_us = divides, now_us
@@ -99,12 +99,12 @@ class SloService:
         self._lock = threading.Lock()
 
     def looks(self, wanted: Sequence[Goal], cards: Sequence[CardStatus]) -> list[SloSnapshot]:
-        """All that are kept, with one of now if the last is older than a few seconds."""
+        """All stored snapshots, with a new one if the last is older than a few seconds."""
         now_us = self._now_us()
         with self._lock:
             is_due = not self._looks or now_us - self._looks[-1].at_us >= INTERVAL_US
             if is_due:
-                self._looks.append(SloSnapshot(now_us, {}))  # so that nobody else looks as well
+                self._looks.append(SloSnapshot(now_us, {}))  # so that no other thread does the same
         if is_due:
             look = SloSnapshot(now_us, self._look({goal.id for goal in wanted if goal.ended_us is None}, cards))
             with self._lock:
@@ -128,7 +128,7 @@ class SloService:
     def _on(self, card: CardStatus) -> dict[str, SloReport]:
         try:
             now = self._divides.get(card.id)
-        except NotFound:  # it went while we looked
+        except NotFound:  # it disappeared meanwhile
             return {}
         tenants = () if now.status is None else now.status.get("tenants") or ()
         return {
@@ -143,7 +143,7 @@ def _worth(seen: SloReport) -> float:
 
 
 def _user_of(tenant: Mapping[str, Any], users: Sequence[CardUser]) -> CardUser | None:
-    """Daemons call tenants by the job they belong to, or by a pod's uid, and then they say the job."""
+    """Daemons name a client by its job, or by a pod's uid together with the job."""
     named = tenant.get("job")
     if named:
         return next((user for user in users if user.job_id == named), None)

@@ -1,4 +1,4 @@
-"""Writes down, once a minute, how far running jobs meet their goals."""
+"""Stores the SLO attainment of running jobs once a minute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL_S = 60.0
 
 
 class GoalRecord(PeriodicTask):
-    """Nobody is asked where no running job has a goal."""
+    """Daemons are asked only if a running job has an SLO."""
 
     def __init__(
         self,
@@ -25,12 +25,12 @@ class GoalRecord(PeriodicTask):
         cards: Callable[[], Sequence[CardStatus]],
         now_us: Callable[[], int],
     ) -> None:
-        super().__init__("goals", INTERVAL_S, self.record, "goals are not written down")
+        super().__init__("goals", INTERVAL_S, self.record, "SLO attainment not stored")
         self._database, self._cards, self._now_us = database, cards, now_us
         self._service = SloService(divides, now_us)
 
     def record(self) -> int:
-        """Once; how many jobs somebody had something to say of."""
+        """Record once. Returns the number of jobs with a report."""
         with self._database.read() as connection:
             wanted, _ = goals(connection, self._now_us())
         if not any(goal.state == "running" for goal in wanted):

@@ -1,7 +1,7 @@
-"""Where the GPU-hours went: worked, given away and left idle, free and of no use, free and wanted, broken, taken.
+"""Use of GPU-hours: busy, allocated and idle, fragmented, wanted and idle, faulty, used outside.
 
-Attempts say what was given, samples how busy it was. What is over does not change, so how busy the cards were in slots
-that are over is read once.
+Attempts give the allocation and samples the utilisation. The past does not change, so the utilisation of past slots is
+read once.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from gpusquad.store.database import Database
 
 SLOTS_S = (600, 1800, 3600, 3 * 3600, 6 * 3600)
 MAX_SAMPLES = 50_000
-"""Cards times slots: of many cards or a long time the slots are longer."""
+"""Cards times slots: with many cards or a long span, slots are longer."""
 READ_US = 600 * US_PER_S
-"""Of each slot, the samples of so long are read, from its beginning."""
+"""Samples are read for this long from the start of each slot."""
 MAX_SLOTS_KEPT = 1_000
 FRESH_US = 15 * US_PER_S
 LATE_US = 120 * US_PER_S
-"""So long after the time that is read, nothing more is written into it."""
+"""After this delay no more samples of a time are written."""
 _S_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class GpuHours:
-    """GPU-hours. Together they are all there were."""
+    """GPU-hours by use. They add up to all hours."""
 
     busy: float
     reserved_idle: float
@@ -61,25 +61,25 @@ class _Cards:
     ids: tuple[str, ...]
     node_ids: tuple[str, ...]
     nodes: np.ndarray
-    """The index of each card's node."""
+    """Index of each card's node."""
     faulty: frozenset[str]
 
 
 class EfficiencyService:
-    """For any thread."""
+    """Safe for any thread."""
 
     def __init__(
         self, database: Database, now_us: Callable[[], int], cards: Callable[[], Sequence[CardStatus]]
     ) -> None:
         self._database, self._now_us, self._cards = database, now_us, cards
         self._seen: OrderedDict[tuple[int, int], Floats] = OrderedDict()
-        """Begin and length of a slot -> how busy each card was; NaN where nobody looked."""
+        """Start and length of a slot to the utilisation of each card; NaN without samples."""
         self._seen_cards: tuple[str, ...] = ()
         self._last: dict[int, Efficiency] = {}
         self._lock = threading.Lock()
 
     def over(self, hours: int) -> Efficiency:
-        """The last so many hours, from the beginning of a slot; worked out once for all who ask at about the time."""
+        """The last ``hours`` hours from the start of a slot. Computed once for all callers within a short time."""
         now_us = self._now_us()
         with self._lock:
             last = self._last.get(hours)
@@ -141,7 +141,7 @@ def _held(c: Connection, grid: SlotGrid, cards: _Cards) -> tuple[CardSeconds, bo
 def _shut(
     c: Connection, cards: _Cards, index: dict[str, int], given: Sequence[store.CardAttempt]
 ) -> list[tuple[list[int], int, int | None]]:
-    """By administrators; and cards that are broken now, since a run was lost on them."""
+    """Closed by administrators, or faulty now since a run was lost on them."""
     of_node: defaultdict[str, list[int]] = defaultdict(list)
     for at, node in enumerate(cards.nodes.tolist()):
         of_node[cards.node_ids[node]].append(at)
@@ -156,7 +156,7 @@ def _shut(
 
 
 def _split(found: CardSeconds, seen: Floats) -> list[Floats]:
-    """As ``Hours`` names them, cards by slots. A slot in which nobody looked at a card is unknown as a whole."""
+    """In the order of ``GpuHours``, cards by slots. A slot without samples of a card is unknown as a whole."""
     is_known = ~np.isnan(seen)
     free = found.fragmented + found.idle_waiting + found.idle
     worked = np.nan_to_num(seen) * (found.given + found.shut + free)
@@ -172,13 +172,13 @@ def _split(found: CardSeconds, seen: Floats) -> list[Floats]:
 
 
 def _read(c: Connection, cards: Sequence[str], start_us: int) -> Floats:
-    """How busy each card was; NaN: nobody looked."""
+    """Utilisation of each card; NaN without samples."""
     found = store.busy(c, cards, start_us, start_us + READ_US)
     return np.clip([found.get(card, np.nan) for card in cards], 0.0, 1.0)
 
 
 def _slot_us(hours: int, cards: int) -> int:
-    """The shortest with which there are not too many."""
+    """The shortest slot that needs few enough reads."""
     wanted = (slot_s for slot_s in SLOTS_S if cards * hours * 3600 // slot_s <= MAX_SAMPLES)
     return next(wanted, SLOTS_S[-1]) * US_PER_S
 

@@ -1,7 +1,7 @@
-"""What the cards were held for, look by look: given away, shut, or free, and then of use to somebody who waited or not.
+"""State of the cards over time: allocated, closed or free, and whether a pending gang could have used them.
 
-The time is cut into slots and each slot into looks, at evenly spread instants. Everything is an array of cards (or
-nodes) by looks, so a day of a thousand cards is a few operations.
+Time is split into slots, and slots into evenly spaced samples. Everything is an array of cards (or nodes) by samples,
+so a day of a thousand cards takes a few operations.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 LOOKS = 30
-"""In each slot."""
+"""Samples per slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotGrid:
-    """Slots of equal length; the last one may not be over."""
+    """Slots of equal length. The last one may not have ended."""
 
     start_us: int
     slot_us: int
@@ -29,7 +29,7 @@ class SlotGrid:
 
     @property
     def looks_us(self) -> NDArray[np.int64]:
-        """In the middle of the part of the slot that each stands for."""
+        """Times of the samples, in the middle of the part of the slot that each represents."""
         step_us = self.slot_us / LOOKS
         return (self.start_us + (np.arange(self.slots * LOOKS) + 0.5) * step_us).astype(np.int64)
 
@@ -38,7 +38,7 @@ class SlotGrid:
         return self.slot_us / LOOKS / 1e6
 
     def between(self, start_us: int, end_us: int | None) -> slice:
-        """The looks within a span; without an end it lasts."""
+        """Samples within a span. None: no end."""
         step_us = self.slot_us / LOOKS
         first = np.ceil((start_us - self.start_us) / step_us - 0.5)
         last = self.slots * LOOKS if end_us is None else np.ceil((end_us - self.start_us) / step_us - 0.5)
@@ -47,7 +47,7 @@ class SlotGrid:
 
 @dataclass(frozen=True, slots=True)
 class GangWait:
-    """A gang that waited, from when to when; None: it still does."""
+    """A gang that was pending, with start and end. None: it still is."""
 
     job_id: str
     gpus: int
@@ -56,9 +56,9 @@ class GangWait:
 
 
 Shape = tuple[int, int]
-"""Of a gang: the cards of its widest task, and how many such tasks make up the whole."""
+"""Of a gang: cards of its widest task, and the number of such tasks that make up the whole."""
 Shapes = Callable[[Sequence[str]], Mapping[str, Shape]]
-"""Asked for few gangs only: to look at one takes long."""
+"""Called for few gangs only, because each takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ def held(
     waits: Iterable[GangWait],
     shapes: Shapes,
 ) -> CardSeconds:
-    """``nodes``: of each card. A card that was shut and given counts as given: what runs on it, runs on."""
+    """``nodes``: index of each card's node. A card that was closed and allocated counts as allocated, because its job
+    continues."""
     is_given, is_shut = _marked(grid, len(nodes), given), _marked(grid, len(nodes), shut)
     is_past = grid.looks_us < grid.now_us
     is_given &= is_past
@@ -109,8 +110,8 @@ def _marked(grid: SlotGrid, cards: int, spans: Iterable[tuple[Sequence[int], int
 
 
 def _smallest(grid: SlotGrid, waits: Iterable[GangWait], shapes: Shapes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """At each look, the shape of the gang with the fewest cards among those that waited; 0: nobody did."""
-    # The largest are written first, so that the smaller ones stand in the end; of equal ones the first that came.
+    """At each sample, the shape of the pending gang with the fewest cards. 0: none was pending."""
+    # The largest are written first, so that smaller ones overwrite them; of equal ones the first submitted.
     ordered = sorted(waits, key=lambda one: (-one.gpus, -one.start_us, one.job_id))
     which = np.full(grid.slots * LOOKS, -1, dtype=np.int64)
     for at, wait in enumerate(ordered):
@@ -124,8 +125,8 @@ def _smallest(grid: SlotGrid, waits: Iterable[GangWait], shapes: Shapes) -> tupl
 
 
 def _useless(is_free: Bools, nodes: NDArray[np.int64], per_task: NDArray, tasks: NDArray) -> Floats:
-    """Nodes by looks: the part of the free cards that the smallest gang cannot use. All of them where it does not fit
-    as a whole: what one node has left over, or what lies on too many nodes."""
+    """Nodes by samples: fraction of the free cards that the smallest gang cannot use. All of them where it does not fit
+    as a whole, because of leftovers on nodes or too many nodes."""
     free = _by_node(is_free, nodes)
     size = np.maximum(per_task, 1)
     room = free // size
@@ -134,7 +135,7 @@ def _useless(is_free: Bools, nodes: NDArray[np.int64], per_task: NDArray, tasks:
 
 
 def _by_node(is_free: Bools, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cards counted by the node they are in; every node has one."""
+    """Cards counted by node. Every node has one."""
     if not len(nodes):
         return np.zeros((0, is_free.shape[1]), dtype=np.int64)
     order = np.argsort(nodes, kind="stable")

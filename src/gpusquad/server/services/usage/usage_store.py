@@ -1,4 +1,4 @@
-"""What the store knows of a span of time: who had which cards, who waited, what was shut, how busy the cards were."""
+"""What the store holds of a time span: attempts on cards, pending jobs, closed cards and card utilisation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpusquad.store.jobs import UNFINISHED_STATES
 from gpusquad.store.tables import attempts, audit, jobs, samples
 
 MAX_ROWS = 100_000
-"""Attempts and jobs of one span. More are not read, and the answer says so."""
+"""Attempts and jobs of one span. If there are more, the answer is marked as truncated."""
 CLOSING = {"card.cordon": True, "card.uncordon": False, "node.drain": True, "node.undrain": False}
-"""What administrators do to a card or a node, and whether it shuts it."""
+"""Administrator actions on a card or node, and whether they close it."""
 Span = tuple[int, int | None]
 
 
@@ -33,7 +33,7 @@ class CardAttempt:
 
 
 def given(c: Connection, since_us: int) -> list[CardAttempt]:
-    """Of all that were on cards since then, so many at most and one more."""
+    """Attempts on cards since then, at most ``MAX_ROWS`` and one more."""
     columns = (attempts.c.job_id, attempts.c.started_us, attempts.c.ended_us, attempts.c.cards, attempts.c.how)
     touched = or_(attempts.c.ended_us > since_us, attempts.c.ended_us.is_(None))
     query = select(*columns).where(touched, attempts.c.gpu_milli > 0).limit(MAX_ROWS + 1)
@@ -41,10 +41,10 @@ def given(c: Connection, since_us: int) -> list[CardAttempt]:
 
 
 def waits(c: Connection, since_us: int, runs: Mapping[str, Sequence[Span]]) -> list[GangWait]:
-    """Who waited since then. ``runs``: of each job, from when to when it was on cards."""
+    """Pending times since then. ``runs``: the spans in which each job was on cards."""
     few = (jobs.c.id, jobs.c.submitted_us, jobs.c.ended_us, jobs.c.state, jobs.c.gpus)
     now = [state for state in UNFINISHED_STATES if state != "held"]
-    # Two questions, each with an index of its own.
+    # Two queries, each with its own index.
     conditions = (jobs.c.state.in_(now), jobs.c.ended_us > since_us)
     rows = [row for one in conditions for row in c.execute(select(*few).where(one, jobs.c.gpus > 0).limit(MAX_ROWS))]
     return [
@@ -65,7 +65,7 @@ def shapes(c: Connection, job_ids: Sequence[str]) -> dict[str, Shape]:
 
 
 def shut(c: Connection, names: Iterable[str]) -> dict[str, list[Span]]:
-    """When these cards and nodes were cordoned or drained by somebody."""
+    """When these cards and nodes were cordoned or drained."""
     wanted = list(names)
     lines = select(audit.c.target, audit.c.action, audit.c.at_us).where(
         audit.c.target.in_(wanted), audit.c.action.in_(list(CLOSING))
@@ -85,9 +85,10 @@ def shut(c: Connection, names: Iterable[str]) -> dict[str, list[Span]]:
 
 
 def busy(c: Connection, cards: Sequence[str], start_us: int, end_us: int) -> dict[str, float]:
-    """The mean of how busy each card was; those that nobody looked at, or that do not tell, are not in it.
+    """Mean utilisation of each card. Cards without samples are left out.
 
-    By the key of the table and in its order: no other card and no other time is read, and nothing is sorted."""
+    Uses the key of the table in its order: no other card or time is read, and nothing is sorted.
+    """
     within = (samples.c.card.in_(cards), samples.c.at_us >= start_us, samples.c.at_us < end_us)
     query = select(samples.c.card, func.avg(samples.c.busy_ratio)).where(*within).group_by(samples.c.card)
     return {card: mean for card, mean in c.execute(query) if mean is not None}
@@ -104,5 +105,5 @@ def _unserved(row: Any, runs: Sequence[Span], since_us: int) -> list[Span]:
     if begin_us is not None and row.state == "pending":
         spans.append((begin_us, None))
     elif begin_us is not None and not runs and row.ended_us is not None:
-        spans.append((begin_us, row.ended_us))  # taken back while it waited
+        spans.append((begin_us, row.ended_us))  # cancelled while pending
     return spans
