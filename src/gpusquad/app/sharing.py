@@ -20,7 +20,7 @@ from gpusquad.gpu.attach.unmanaged import Key, ListedProcess, UnmanagedWatch
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
-from gpusquad.server.services.cluster.agent_watch import UNHELD, stranger_of
+from gpusquad.server.services.cluster.agent_watch import UNHELD, unmanaged_process
 
 QUOTAS_FOLDER = "quotas"
 NOT_ENFORCED = "shares are not enforced"
@@ -105,7 +105,7 @@ def _on_cards(message: Mapping[str, Any]) -> dict[str, dict[int, ListedProcess]]
 def _on_card(process: Mapping[str, Any]) -> ListedProcess:
     """Shares belong to attempts of jobs."""
     owner = f"{process['job']}.{process.get('attempt')}" if process.get("job") is not None else None
-    return ListedProcess(stranger_of(process), owner)
+    return ListedProcess(unmanaged_process(process), owner)
 
 
 def _log_unmanaged(card: str, one: ListedProcess) -> None:

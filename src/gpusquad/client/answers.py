@@ -33,12 +33,12 @@ def json_of(status: int, body: bytes, url: str) -> Any:
 
 def error_of(status: int, headers: Headers, body: bytes, url: str) -> ApiError:
     """The error in an answer, in its own words if it has any."""
-    told = _told(body)
-    if told is None:
+    error_data = _error_in(body)
+    if error_data is None:
         phrase = http.client.responses.get(status, "unexpected answer")
         cure = f"is {url} the address of a gpusquad service?" if status < 500 else ""
         return ApiError(status, "unexpected", f"{status} {phrase}", "", cure, _retry_after(headers))
-    code, message, field, cure = (str(told.get(name) or "")[:MAX_TEXT_CHARS] for name in _FIELDS)
+    code, message, field, cure = (str(error_data.get(name) or "")[:MAX_TEXT_CHARS] for name in _FIELDS)
     return ApiError(status, code or "unexpected", message or f"status {status}", field, cure, _retry_after(headers))
 
 
@@ -59,7 +59,7 @@ def skew_of(headers: Headers, now_s: float) -> float:
 _FIELDS = ("code", "message", "field", "cure")
 
 
-def _told(body: bytes) -> dict[str, Any] | None:
+def _error_in(body: bytes) -> dict[str, Any] | None:
     try:
         answer = json.loads(body)
     except ValueError:

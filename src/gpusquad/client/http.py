@@ -193,7 +193,7 @@ class Http:
             return ServiceUnreachable(f"no gpusquad service answers at {self.url}", self._cure)
         if isinstance(error, TimeoutError):
             return ServiceUnreachable(f"{self.url}: did not answer in time", _BUSY)
-        return ServiceUnreachable(f"{self.url}: {_told(error)}", self._cure)
+        return ServiceUnreachable(f"{self.url}: {_reason(error)}", self._cure)
 
 
 def _is_hopeless(error: ApiError) -> bool:
@@ -201,7 +201,7 @@ def _is_hopeless(error: ApiError) -> bool:
     return isinstance(error.__cause__, (ConnectionRefusedError, TimeoutError, socket.gaierror))
 
 
-def _told(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error)
     return text or "the connection broke"
 

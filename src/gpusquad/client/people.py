@@ -50,8 +50,15 @@ class PeopleApi:
         expires_s: float | None = None,
     ) -> NewToken:
         """The token itself is only in this answer. User None: the caller."""
-        asked = {"user": user, "label": label, "scopes": list(scopes) if scopes else None, "expires_s": expires_s}
-        return self._http.post("tokens", body={name: value for name, value in asked.items() if value is not None})
+        wanted_scopes = {
+            "user": user,
+            "label": label,
+            "scopes": list(scopes) if scopes else None,
+            "expires_s": expires_s,
+        }
+        return self._http.post(
+            "tokens", body={name: value for name, value in wanted_scopes.items() if value is not None}
+        )
 
     def revoke_token(self, token_id: str) -> None:
         self._http.delete("tokens", token_id)

@@ -60,13 +60,13 @@ def error_answer(
     **more: Any,
 ) -> Answer:
     """An error in the API's form."""
-    told = dict(headers or {})
+    shown = dict(headers or {})
     if retry_after_s is not None:
-        told["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
+        shown["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
     if status == 401:
-        told["WWW-Authenticate"] = "Bearer"
+        shown["WWW-Authenticate"] = "Bearer"
     body = {"code": code, "message": message, "field": field, "cure": cure, **more}
-    return Answer({"error": body}, status_code=status, headers=told)
+    return Answer({"error": body}, status_code=status, headers=shown)
 
 
 def reason_view(reason: Reason) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def token_in(header: str) -> str | None:
     return token if scheme.lower() == "bearer" and _TOKEN.match(token) else None
 
 
-def token_given(headers: Mapping[str, str]) -> str | None:
+def sent_token(headers: Mapping[str, str]) -> str | None:
     """The token of a request. Proxies with their own tokens use ``Authorization``, so ours may come in a header of its
     own."""
     own = headers.get(TOKEN_HEADER, "").strip()

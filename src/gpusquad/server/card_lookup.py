@@ -23,8 +23,8 @@ def card_named(ref: str, cards: Sequence[CardStatus]) -> CardStatus:
     if not found:
         raise NotFound(f"there is no card {ref!r}", field="card", cure=_CURE)
     if len({physical(card.id) for card in found}) > 1:
-        told = ", ".join(card.id for card in found[:_MAX_LISTED]) + (" or others" if len(found) > _MAX_LISTED else "")
-        raise Conflict(f"{ref!r} matches {told}", field="card", cure=_cure_of(ref, found))
+        listed = ", ".join(card.id for card in found[:_MAX_LISTED]) + (" or others" if len(found) > _MAX_LISTED else "")
+        raise Conflict(f"{ref!r} matches {listed}", field="card", cure=_cure_of(ref, found))
     return found[0]
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
-from gpusquad.server.auth import token_given
+from gpusquad.server.auth import sent_token
 from gpusquad.server.broadcast import Bell
 from gpusquad.server.permissions import caller_of
 from gpusquad.server.sse import HEARTBEAT, EventStream
@@ -68,7 +68,7 @@ def stream(
     request: Request, services: Services, parts: Callable[[StreamKeepalive], AsyncIterator[bytes]]
 ) -> EventStream:
     """The answer to a stream request. A caller with too many streams is refused first."""
-    caller, token = caller_of(request), token_given(request.headers) or ""
+    caller, token = caller_of(request), sent_token(request.headers) or ""
     limits = services.limits
 
     async def all_parts() -> AsyncIterator[bytes]:

@@ -24,7 +24,7 @@ _NOT_ON_CARDS = ("pending", "held")
 class Step:
     """Result of one read of the files."""
 
-    told: Sequence[bytes] = ()
+    sent: Sequence[bytes] = ()
     ended: str = ""
     """Final state of the job, once everything was read."""
     next_attempt: int | None = None
@@ -50,7 +50,7 @@ class LogFollower:
                 step = await pulse.read(self._step)
                 if step is None:
                     continue
-                for part in step.told:
+                for part in step.sent:
                     yield part
                 if step.ended:
                     yield sse.event("end", {"state": step.ended})
@@ -58,7 +58,7 @@ class LogFollower:
                 yield await pulse.beat()
                 if step.next_attempt is not None:
                     self.place, self.tail = LogPosition(step.next_attempt), None
-                elif not step.told:
+                elif not step.sent:
                     await pulse.rest(step.patience_s)
 
     def _step(self) -> Step:
@@ -69,11 +69,11 @@ class LogFollower:
             return Step(ended="lost")
         is_watched = self._watched()
         try:
-            told = self._news(is_over=_is_over(row, self.place.attempt))
+            sent = self._news(is_over=_is_over(row, self.place.attempt))
         except ConnectionError:  # remote logs are unavailable now; the next read loses nothing
             return Step(patience_s=self.services.limits.log_poll_s)
-        if told:
-            return Step(told)
+        if sent:
+            return Step(sent)
         if row.attempt > self.place.attempt:
             return Step(next_attempt=self.place.attempt + 1)
         if row.state in FINAL_STATES:

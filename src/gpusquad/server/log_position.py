@@ -20,8 +20,8 @@ class LogPosition:
     offsets: dict[int, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        told = ",".join(f"{task}:{offset}" for task, offset in sorted(self.offsets.items()))
-        return f"{self.attempt};{told}"
+        values = ",".join(f"{task}:{offset}" for task, offset in sorted(self.offsets.items()))
+        return f"{self.attempt};{values}"
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:

@@ -29,8 +29,8 @@ def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
     if not found:
         raise NotFound(f"there is no job {ref!r}", field="job", cure="gpusquad history lists the jobs you may see")
     if len(found) > 1:
-        told = ", ".join(row.id for row in found)
-        raise Conflict(f"{ref!r} matches {told} and others", field="job", cure="give the whole id")
+        listed = ", ".join(row.id for row in found)
+        raise Conflict(f"{ref!r} matches {listed} and others", field="job", cure="give the whole id")
     return found[0]
 
 

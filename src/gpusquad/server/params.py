@@ -83,8 +83,8 @@ async def known_query_only(request: Request) -> None:
     known = _query_names(request.scope.get("route"))
     for name in request.query_params:
         if name not in known:
-            told = f"choose from {', '.join(sorted(known))}" if known else "this path has none"
-            raise Invalid(name[:MOST_TEXT], "is not a known parameter", told)
+            cure = f"choose from {', '.join(sorted(known))}" if known else "this path has none"
+            raise Invalid(name[:MOST_TEXT], "is not a known parameter", cure)
 
 
 def split_states(given: list[str]) -> tuple[str, ...]:

@@ -69,9 +69,9 @@ def _memory(
         return _line("share.memory", value, now, asked < likely or asked > _MUCH * choice.value, choice.why)
     asked = request.min_card_memory_bytes
     too_small = any(size < needed and size >= asked for size in card_bytes)
-    shut_out = any(choice.value <= size < asked for size in card_bytes)
+    excluded = any(choice.value <= size < asked for size in card_bytes)
     is_open = "gpu_memory" in auto_fields(spec)
-    return _line("gpu_memory", value, spec.gpu_memory, is_open or too_small or shut_out, choice.why)
+    return _line("gpu_memory", value, spec.gpu_memory, is_open or too_small or excluded, choice.why)
 
 
 def _line(field: str, value: float | str, now: float | str | None, change: bool, why: str) -> Plain:
@@ -93,10 +93,10 @@ def _times(one: ScalingPoint) -> Plain:
 def _peak(peak: PeakPrediction | None) -> Plain | None:
     if peak is None:
         return None
-    told = peak.bytes
+    lines = peak.bytes
     return {
-        "mid_bytes": told.at(0.5),
-        "high_bytes": told.at(0.9),
-        "source": told.source,
-        "confidence": told.confidence,
+        "mid_bytes": lines.at(0.5),
+        "high_bytes": lines.at(0.9),
+        "source": lines.source,
+        "confidence": lines.confidence,
     }

@@ -55,18 +55,18 @@ def submit(specs: list[JobSpec], who: Who, services: Services, key: str | None, 
     group_id = new_id() if len(specs) > 1 else None
     rows = services.scheduler.submit(specs, who, group_id, key)
     group_id = rows[0].group_id
-    told = {"jobs": len(rows), "name": rows[0].name, "tenant": rows[0].tenant}
-    services.audit.record(who, action, rows[0].id if len(rows) == 1 else group_id or rows[0].id, told)
+    seen = {"jobs": len(rows), "name": rows[0].name, "tenant": rows[0].tenant}
+    services.audit.record(who, action, rows[0].id if len(rows) == 1 else group_id or rows[0].id, seen)
     missing = [Note("warned", f"{row.name}: {row.cause}") for row in rows if row.cause.startswith(NOT_COMPLETE)]
     notes = [*_notes(rows, specs, services), *missing]
-    told = {"group": group_id, "jobs": [job_view(row) for row in rows]} | notes_view(notes)
-    return Answer(told, status_code=201)
+    seen = {"group": group_id, "jobs": [job_view(row) for row in rows]} | notes_view(notes)
+    return Answer(seen, status_code=201)
 
 
 def notes_view(notes: Iterable[Note | EventRow]) -> dict[str, list[str]]:
     """Each once: the jobs of a sweep have the same notes."""
-    said = [(note.kind, note.text if isinstance(note, Note) else note.cause) for note in notes]
-    return {name: list(dict.fromkeys(text for kind, text in said if kind == wanted))
+    lines = [(note.kind, note.text if isinstance(note, Note) else note.cause) for note in notes]
+    return {name: list(dict.fromkeys(text for kind, text in lines if kind == wanted))
             for name, wanted in (("chosen", "advised"), ("warnings", "warned"))}  # fmt: skip
 
 

@@ -95,8 +95,8 @@ def run_view(forecast: RunTimePrediction | None, confidence: float | None = None
     """A predicted run time. None if unknown."""
     if forecast is None or forecast.mid_us >= _MAX_US:
         return None
-    told = {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
-    return told | {"confidence": confidence}
+    text = {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
+    return text | {"confidence": confidence}
 
 
 def record_view(record: RunTimeAccuracy | None) -> Plain | None:
@@ -233,8 +233,8 @@ def _placement(placement: Mapping[str, Any] | None) -> list[Plain]:
 def _result(result: Mapping[str, Any] | None) -> Plain | None:
     if not result:
         return None
-    told = {name: result.get(name) for name in ("task", "exit_code", "signal")}
-    return told | {"oom": bool(result.get("oom"))}
+    text = {name: result.get(name) for name in ("task", "exit_code", "signal")}
+    return text | {"oom": bool(result.get("oom"))}
 
 
 def _progress(progress: Mapping[str, Any] | None) -> Plain | None:

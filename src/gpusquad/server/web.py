@@ -100,10 +100,10 @@ def _read(place: Path, changed_ns: int) -> _File:
 
 
 def _sent(file: _File, headers: Headers, caching: str) -> Response:
-    told = {"Cache-Control": caching}
+    response = {"Cache-Control": caching}
     if file.packed is None:
-        return Response(file.plain, media_type=file.media_type, headers=told)
-    told["Vary"] = "Accept-Encoding"
+        return Response(file.plain, media_type=file.media_type, headers=response)
+    response["Vary"] = "Accept-Encoding"
     if "gzip" not in headers.get("accept-encoding", ""):
-        return Response(file.plain, media_type=file.media_type, headers=told)
-    return Response(file.packed, media_type=file.media_type, headers=told | {"Content-Encoding": "gzip"})
+        return Response(file.plain, media_type=file.media_type, headers=response)
+    return Response(file.packed, media_type=file.media_type, headers=response | {"Content-Encoding": "gzip"})

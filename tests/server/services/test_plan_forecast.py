@@ -15,12 +15,12 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, "2x4", mode="predictive-fifo")
 
 
-def ahead_of(world: World) -> PlanForecaster:
+def forecaster_of(world: World) -> PlanForecaster:
     return PlanForecaster(world.scheduler.context)
 
 
 def test_nothing_waits_and_nothing_runs(world: World) -> None:
-    ahead = ahead_of(world)
+    ahead = forecaster_of(world)
     world.settle()
     assert (ahead.ends(), ahead.reservations()) == ({}, [])
     plan = ahead.plan()
@@ -33,7 +33,7 @@ def test_ends_promises_and_starts_are_those_that_the_scheduler_tells(world: Worl
     world.settle()
     waiting = [world.submit(gpus=gpus, estimate=10, name=f"w{gpus}") for gpus in (4, 2, 1)]
     world.settle()
-    ahead = ahead_of(world)
+    ahead = forecaster_of(world)
     end = ahead.ends()[running]
     assert end == world.scheduler.when(running).end
     assert end.mid_us == 100 * SECOND_US
@@ -57,7 +57,7 @@ def test_asking_changes_nothing_and_is_not_done_anew_at_once(world: World) -> No
     world.submit(gpus=4)
     world.settle()
     before = [entry.job_id for entry in world.scheduler.queue()]
-    ahead = ahead_of(world)
+    ahead = forecaster_of(world)
     assert ahead.plan() is ahead.plan()
     assert [entry.job_id for entry in world.scheduler.queue()] == before
 
@@ -69,7 +69,7 @@ def test_a_queue_that_is_too_long_is_not_replayed(world: World, monkeypatch: pyt
     for _ in range(2):
         world.submit(gpus=4)
     world.settle()
-    assert ahead_of(world).plan() is None
+    assert forecaster_of(world).plan() is None
 
 
 def test_who_starts_beyond_what_is_looked_at_is_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -328,7 +328,7 @@ def test_runs_that_end_while_history_is_read_are_left_out_of_it(world: World) ->
     with world.database.read() as c:
         *_, last = run_forecasts.past_runs(c, run_forecasts.BEFORE_ALL, 10)
     learning._live = {(last.job_id, last.attempt)}  # it waits in the queue
-    learning.recall()
+    learning.load_history()
     assert [name for name, *_ in predictor.lessons] == ["a"]
 
 

@@ -8,7 +8,7 @@ from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gpusquad.server.auth import CALLER, Auth, Caller, token_given
+from gpusquad.server.auth import CALLER, Auth, Caller, sent_token
 from gpusquad.server.errors import RateLimited, Unauthenticated
 from gpusquad.server.limits import Buckets
 
@@ -33,7 +33,7 @@ class Entrance:
 
     async def _caller(self, scope: Scope) -> Caller | None:
         address = (scope.get("client") or ("?",))[0]
-        token = token_given(Headers(scope=scope))
+        token = sent_token(Headers(scope=scope))
         caller = await self._identify(token, address) if token else None
         if caller is None and scope["path"].startswith(self._prefix) and scope["path"] not in self._open_paths:
             _hold_back(self._unknown.take(address))

@@ -61,13 +61,13 @@ class BodyLimit:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """The whole body as one message, then the following messages (the client's disconnect)."""
-    is_told = False
+    is_announced = False
 
     async def again() -> Message:
-        nonlocal is_told
-        if is_told:
+        nonlocal is_announced
+        if is_announced:
             return await receive()
-        is_told = True
+        is_announced = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

@@ -38,13 +38,13 @@ class AppriseChannel:
 
     def send(self, title: str, body: str) -> None:
         """Deliver, or raise SendFailed."""
-        _heard.start()
+        _capture.start()
         try:
             done = self._plugin.notify(body=body, title=title, body_format=apprise.NotifyFormat.TEXT)
         except Exception as error:  # a plugin's bug fails one channel, and its text may contain the URL
             raise SendFailed(f"the channel failed with {type(error).__name__}") from None
         if not done:
-            raise SendFailed(_reason(_heard.words()))
+            raise SendFailed(_reason(_capture.messages()))
 
 
 def _plugin(url: str, allow: AllowList) -> Any:
@@ -88,17 +88,17 @@ def _unreadable(scheme: str) -> Invalid:
     return Invalid("url", f"cannot be read as a {scheme}:// channel", "see the Apprise documentation for its form")
 
 
-def _reason(words: str) -> str:
+def _reason(messages: str) -> str:
     """The cause, without Apprise's own text, which may contain parts of the URL."""
-    status = _STATUS.search(words)
+    status = _STATUS.search(messages)
     if status:
         return f"the channel answered {status[1]}"
-    if "onnection" in words or "ocket" in words:
+    if "onnection" in messages or "ocket" in messages:
         return "the channel cannot be reached"
     return "the channel did not accept it"
 
 
-class _Heard(logging.Handler):
+class _LogCapture(logging.Handler):
     """Captures Apprise's log of one delivery, per thread, to keep it out of our log."""
 
     def __init__(self) -> None:
@@ -106,25 +106,25 @@ class _Heard(logging.Handler):
         self._of = threading.local()
 
     def start(self) -> None:
-        self._of.words = []
+        self._of.messages = []
 
-    def words(self) -> str:
-        return "\n".join(self._of.words)
+    def messages(self) -> str:
+        return "\n".join(self._of.messages)
 
     def emit(self, record: logging.LogRecord) -> None:
-        words = getattr(self._of, "words", None)
-        if words is not None and len(words) < 50:
-            words.append(record.getMessage())
+        messages = getattr(self._of, "messages", None)
+        if messages is not None and len(messages) < 50:
+            messages.append(record.getMessage())
 
 
-def _keep_quiet() -> _Heard:
-    heard = _Heard()
-    said = logging.getLogger("apprise")
-    said.handlers[:], said.propagate = [heard], False
-    said.setLevel(logging.WARNING)
+def _keep_quiet() -> _LogCapture:
+    capture = _LogCapture()
+    logger = logging.getLogger("apprise")
+    logger.handlers[:], logger.propagate = [capture], False
+    logger.setLevel(logging.WARNING)
     # It logs the path of every request, and the path of a webhook is its secret.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    return heard
+    return capture
 
 
-_heard = _keep_quiet()
+_capture = _keep_quiet()

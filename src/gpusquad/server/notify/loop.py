@@ -45,7 +45,7 @@ class NoticeLoop:
             return failure.reason
         return ""
 
-    def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
+    def heard(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
         """Wake if one of the events made a notice. A listener of the scheduler."""
         if self._outbox.has_new.is_set():
             self.wake()
@@ -66,10 +66,10 @@ class NoticeLoop:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._woken.wait(self._turn())
+            self._woken.wait(self._deliver())
             self._woken.clear()  # only now, so that a call during the delivery is not lost
 
-    def _turn(self) -> float:
+    def _deliver(self) -> float:
         """Send all that is due. Returns the time until the next one."""
         try:
             while self._outbox.deliver_due() and not self._stopping:

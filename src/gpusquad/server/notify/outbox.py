@@ -99,9 +99,9 @@ class Outbox:
                 notices.add(c, rule.id, job.id, kind, message.title, message.body, event.at_us)
         return len(found)
 
-    def note(self, c: Connection, told: Sequence[StoryEvent]) -> None:
+    def note(self, c: Connection, events: Sequence[StoryEvent]) -> None:
         """Events of the scheduler, inside its transaction."""
-        worth = [one for one in told if kind_of(one.kind, one.row.state, one.row.attempt) is not None]
+        worth = [one for one in events if kind_of(one.kind, one.row.state, one.row.attempt) is not None]
         rules = {user: notices.rules(c, user) for user in {one.row.user for one in worth}}
         for one in worth:
             row = one.row

@@ -46,5 +46,5 @@ def list_audit(
 
 
 def _view(row: AuditRow) -> Plain:
-    told = asdict(row)
-    return {"at_s": told.pop("at_us") / US_PER_S} | told
+    rows = asdict(row)
+    return {"at_s": rows.pop("at_us") / US_PER_S} | rows

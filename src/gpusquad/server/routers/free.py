@@ -32,7 +32,7 @@ def counted(cards: Sequence[CardStatus], gpus: int, cordoned: Collection[str]) -
     states = Counter(card.state for card in cards)
     blocks = Counter(card.node for card in cards if card.state == "free")
     gangs = sum(count // gpus for count in blocks.values())
-    by_somebody = sum(card.state == "cordoned" and card.id in cordoned for card in cards)
+    by_admin = sum(card.state == "cordoned" and card.id in cordoned for card in cards)
     return {
         "gpus": gpus,
         "total": len(cards),
@@ -43,8 +43,8 @@ def counted(cards: Sequence[CardStatus], gpus: int, cordoned: Collection[str]) -
         "largest_block": max(blocks.values(), default=0),
         "busy": states["busy"],
         "shared": states["shared"],
-        "unhealthy": states["cordoned"] - by_somebody,
-        "cordoned": by_somebody,
+        "unhealthy": states["cordoned"] - by_admin,
+        "cordoned": by_admin,
         "drained": states["drained"],
         "taken_outside": states["taken_outside"],
     }

@@ -54,9 +54,9 @@ def _goals(svc: Services, who: Who, service: SloService, hours: int) -> Plain:
         revisions = policy.all(c, MAX_REVISIONS)
         record = goal_samples.since(c, since_us, MAX_POINTS)
     # For all jobs, whoever asks, because the snapshots serve all callers.
-    looks = service.looks(every, svc.scheduler.cards())
-    seen, now = [goal for goal in every if may_see(who, goal)], looks[-1].jobs if looks else {}
-    points = _attainment([*_on_record(record), *looks], {goal.id for goal in seen}, since_us)
+    snapshots = service.snapshots(every, svc.scheduler.cards())
+    seen, now = [goal for goal in every if may_see(who, goal)], snapshots[-1].jobs if snapshots else {}
+    points = _attainment([*_on_record(record), *snapshots], {goal.id for goal in seen}, since_us)
     return {
         "since_s": since_us / US_PER_S,
         "until_s": now_us / US_PER_S,
@@ -105,7 +105,7 @@ def _tenants(
 def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, SloReport], weight: float | None, now_us: int) -> Plain:
     judged = Counter(goal.is_met(now_us) for goal in own)
     met, missed = judged[True], judged[False]
-    told = [seen.attainment for goal in own if (seen := now.get(goal.id)) and seen.attainment is not None]
+    reported = [seen.attainment for goal in own if (seen := now.get(goal.id)) and seen.attainment is not None]
     return {
         "tenant": name,
         "weight": weight,
@@ -113,7 +113,7 @@ def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, SloReport], weight
         "deadlines_met": met,
         "deadlines_missed": missed,
         "deadline_ratio": met / (met + missed) if met + missed else None,
-        "attainment_ratio": sum(told) / len(told) if told else None,
+        "attainment_ratio": sum(reported) / len(reported) if reported else None,
     }
 
 
@@ -134,12 +134,12 @@ def _on_record(record: Sequence[GoalSample]) -> list[SloSnapshot]:
     return [SloSnapshot(one.at_us, {one.job_id: SloReport(one.attainment, one.weight)}) for one in record]
 
 
-def _attainment(looks: Sequence[SloSnapshot], wanted: set[str], since_us: int) -> list[Plain]:
+def _attainment(snapshots: Sequence[SloSnapshot], wanted: set[str], since_us: int) -> list[Plain]:
     found = [
-        {"at_s": look.at_us / US_PER_S, "job": job, "attainment_ratio": seen.attainment, "weight": seen.weight}
-        for look in looks
-        if look.at_us >= since_us
-        for job, seen in look.jobs.items()
+        {"at_s": snapshot.at_us / US_PER_S, "job": job, "attainment_ratio": seen.attainment, "weight": seen.weight}
+        for snapshot in snapshots
+        if snapshot.at_us >= since_us
+        for job, seen in snapshot.jobs.items()
         if job in wanted
     ]
     return sorted(found, key=lambda point: point["at_s"])

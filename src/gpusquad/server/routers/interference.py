@@ -14,7 +14,7 @@ from gpusquad.server.permissions import Reader, may_see
 from gpusquad.server.routers.app_state import kept
 from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.schemas.interference import InterferenceView, NeighboursView
-from gpusquad.server.services.sharing.card_neighbours import CardNeighbours, Neighbour, company, pace
+from gpusquad.server.services.sharing.card_neighbours import CardNeighbours, Neighbour, neighbours_of, step_rate
 from gpusquad.server.services.sharing.interference import InterferenceService
 from gpusquad.server.services.sharing.interference_learning import InterferenceModel
 from gpusquad.server.views import Plain
@@ -49,10 +49,10 @@ def job_neighbours(row: SeenJob, who: Reader, svc: Svc) -> Answer:
 
 
 def _neighbours(row: JobRow, who: Who, svc: Services) -> Plain:
-    cards = company(row, svc.scheduler.cards(), svc.scheduler.context, _model(svc))
+    cards = neighbours_of(row, svc.scheduler.cards(), svc.scheduler.context, _model(svc))
     rates = [one.rate for one in cards]
     expected = min((rate for rate in rates if rate is not None), default=None) if None not in rates else None
-    seen = pace(row, svc.scheduler.neighbours)
+    seen = step_rate(row, svc.scheduler.neighbours)
     return {
         "job": row.id,
         "cards": [_card(one, who) for one in cards],

@@ -102,7 +102,7 @@ def _when(row: JobRow, svc: Services) -> Plain:
 def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
     specs = specs_of(body, who, svc)
     answer = svc.scheduler.what_if(specs[0], who)
-    told = {
+    found = {
         "refused": None if answer.refused is None else reason_view(answer.refused),
         "starts_now": answer.starts_now,
         "start_s": instant_s(answer.start_us),
@@ -114,10 +114,10 @@ def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
         "jobs": len(specs),
         **notes_view(settled_as(specs[0], who, svc).notes),
     }
-    return told | _harmed(answer, who, svc)
+    return found | _affected(answer, who, svc)
 
 
-def _harmed(answer: WhatIfAnswer, who: Who, svc: Services) -> Plain:
+def _affected(answer: WhatIfAnswer, who: Who, svc: Services) -> Plain:
     """Jobs of other tenants are counted, not named."""
     named = {job for job, _ in answer.delayed} | set(answer.preempted)
     with svc.database.read() as c:

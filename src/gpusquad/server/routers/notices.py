@@ -53,8 +53,8 @@ def add_rule(body: RuleRequest, who: Member, svc: Svc) -> Answer:
         if len(notices.rules(c, who.user)) >= MAX_RULES:
             raise Conflict(f"you already have {MAX_RULES} rules", cure="remove unused ones")
         number = notices.add_rule(c, who.user, kinds, body.url, body.label, now_us)
-        told = {"kinds": kinds, "channel": mask(body.url), "label": body.label}
-        svc.audit.note(c, who, "notice_rule.add", str(number), told)
+        message = {"kinds": kinds, "channel": mask(body.url), "label": body.label}
+        svc.audit.note(c, who, "notice_rule.add", str(number), message)
     return Answer(_rule_view(RuleRow(number, who.user, kinds, body.url, body.label, now_us)), status_code=201)
 
 

@@ -24,7 +24,7 @@ USUAL_US = 86_400 * US_PER_S
 """Default span before now; the span after now is half of it."""
 
 
-async def ahead_of(request: Request) -> PlanForecaster | None:
+async def forecaster_of(request: Request) -> PlanForecaster | None:
     """The plan forecast, if the scheduler has a plan."""
     services: Services = request.app.state.services
     context = services.scheduler.context
@@ -33,14 +33,14 @@ async def ahead_of(request: Request) -> PlanForecaster | None:
 
 @router.get("/timeline", response_model=TimelineView)
 async def get_timeline(
-    who: Reader, svc: Svc, ahead: Annotated[PlanForecaster | None, Depends(ahead_of)],
+    who: Reader, svc: Svc, forecaster: Annotated[PlanForecaster | None, Depends(forecaster_of)],
     from_s: TimeS = None, to_s: TimeS = None, node: QueryLine = None,
 ) -> Answer:  # fmt: skip
     """Show past and running jobs on the cards with predicted ends, reservations, planned starts and maintenance
     windows. By default from a day before now to half a day after; at most 31 days and 20,000 bars. Jobs of other
     tenants are not named; pending ones are left out while the plan has no cards for them."""
     span = _span(svc.clock.now_us(), to_us(from_s), to_us(to_s))
-    return Answer(await svc.slow.run(lambda: timeline(svc, who, ahead, span, _cards_of(svc, node))))
+    return Answer(await svc.slow.run(lambda: timeline(svc, who, forecaster, span, _cards_of(svc, node))))
 
 
 def _span(now_us: int, from_us: int | None, until_us: int | None) -> TimelineSpan:

@@ -49,8 +49,8 @@ def add_token(body: TokenRequest, request: Request, who: Reader, svc: Svc) -> An
         scopes = _scopes(body, who, owner)
         row = TokenRow(new_id(), owner.name, body.label, hash_of(token), sorted(scopes), now_us, expires_us)
         people.add_token(c, row)
-        told = {"user": owner.name, "label": body.label, "scopes": row.scopes, "expires_s": to_s(expires_us)}
-        svc.audit.note(c, who, "token.add", row.id, told)
+        labels = {"user": owner.name, "label": body.label, "scopes": row.scopes, "expires_s": to_s(expires_us)}
+        svc.audit.note(c, who, "token.add", row.id, labels)
     return Answer(_view(row) | {"token": token}, status_code=201)
 
 

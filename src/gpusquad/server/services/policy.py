@@ -33,9 +33,9 @@ _MAX_MOVED = 100
 class PolicyService:
     """Reads, sets and previews policies."""
 
-    def __init__(self, context: SchedulerContext, people: TenantCache, default_mode: str = DEFAULT_MODE) -> None:
+    def __init__(self, context: SchedulerContext, tenant_cache: TenantCache, default_mode: str = DEFAULT_MODE) -> None:
         self._context = context
-        self._tenants = people
+        self._tenants = tenant_cache
         self._settings: dict[str, Any] = {"mode": default_mode}
         self._divide = Mode("").divide
         self._about: tuple[int, int, str, str] = (0, 0, "", "")
@@ -118,8 +118,8 @@ class PolicyService:
         kept = {} if wanted.get("mode") else dict(self._settings)
         given = {name: value for name, value in wanted.items() if value is not None}
         if isinstance(given.get("preemption"), Mapping):
-            said = {name: value for name, value in given["preemption"].items() if value is not None}
-            given["preemption"] = {**(kept.get("preemption") or {}), **said}
+            given_fields = {name: value for name, value in given["preemption"].items() if value is not None}
+            given["preemption"] = {**(kept.get("preemption") or {}), **given_fields}
         return kept | given
 
     def _policies(self, settings: Mapping[str, Any]) -> Policies:

@@ -124,10 +124,10 @@ class Scheduler:
             self._intake.next_sequence, self._submissions,
         )  # fmt: skip
         self._overruns = Overruns(self._context, ReservationLog(self._context))
-        following = ProgressTracking(self._context, setup.make_progress_model)
+        progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
         self.watcher = AgentWatcher(
-            self._context, self._node_service, self._outcomes, self._tenants, setup.rules, following,
+            self._context, self._node_service, self._outcomes, self._tenants, setup.rules, progress,
             self._neighbours,
         )  # fmt: skip
 
@@ -142,26 +142,26 @@ class Scheduler:
     def prepare(self) -> None:
         """Everything but the threads: restore the state and load the predictor now."""
         self._restore()
-        self._training.recall()
+        self._training.load_history()
 
     def _restore(self) -> None:
         self._tenants.reload()
         with self._setup.database.read() as connection:
             self._intake.count_from(jobs.next_sequence(connection))
         policies = self._policy.load()
-        asked = restore(self._context, self._setup.cluster, policies, self._holds, self._neighbours.rate)
+        recovered = restore(self._context, self._setup.cluster, policies, self._holds, self._neighbours.rate)
         self._node_service.load()
         if self._context.cluster_engine is not None:
             self._cluster_sync.load()
-        self._resume(asked)
-        self._context.engine.recover(asked)
+        self._resume(recovered)
+        self._context.engine.recover(recovered)
         if self._context.cluster_engine is not None:
             self._sharing_updates.update_all()  # pods may have been changed while the service was down
 
-    def _resume(self, asked: Sequence[tuple[str, int]]) -> None:
+    def _resume(self, recovered: Sequence[tuple[str, int]]) -> None:
         """On a cluster: hand the engine the placements that were decided before the restart."""
         engine = self._context.cluster_engine
-        for job_id, attempt in asked if engine is not None else ():
+        for job_id, attempt in recovered if engine is not None else ():
             row, job = self._context.rows[job_id], self._context.job(job_id)
             sharing_params, tasks = self._sharing_updates.of(row, job), (row.placement or {}).get("tasks", ())
             places = [TaskLocation(task["node"], tuple(task["cards"]), sharing_params) for task in tasks]
@@ -232,20 +232,20 @@ class Scheduler:
 
     def cancel(self, job_id: str, who: Who, cause: str = "") -> JobRow:
         """Remove a pending job at once, or stop a running one after its grace time. A second call changes nothing."""
-        said = cause or f"cancelled by {who.user}"
+        reason = cause or f"cancelled by {who.user}"
 
         def handle(row: JobRow) -> None:
             unit, engine = self._context.unit, self._context.cluster_engine
             if engine is not None and not row.spec and row.state in (JobState.PENDING, JobState.HELD):
-                unit.after_commit.append(lambda: engine.withdraw(job_id, said))
+                unit.after_commit.append(lambda: engine.withdraw(job_id, reason))
             if row.state == JobState.PENDING:
                 self._context.driver.apply(unit.now_us, JobCancelled(job_id))
-                self._outcomes.finish(unit, job_id, JobState.CANCELLED, said, actor=who.user)
+                self._outcomes.finish(unit, job_id, JobState.CANCELLED, reason, actor=who.user)
             elif row.state == JobState.HELD:
-                self._outcomes.finish(unit, job_id, JobState.CANCELLED, said, actor=who.user)
+                self._outcomes.finish(unit, job_id, JobState.CANCELLED, reason, actor=who.user)
             elif row.state != JobState.STOPPING:
                 self._context.driver.apply(unit.now_us, GangStopping(job_id))
-                self._outcomes.request_stop(unit, job_id, JobState.STOPPING, "cancelled", said, who.user)
+                self._outcomes.request_stop(unit, job_id, JobState.STOPPING, "cancelled", reason, who.user)
 
         return self._change(job_id, handle)
 
@@ -277,24 +277,24 @@ class Scheduler:
             job = with_memory(job, change)
             self._resizer.check(row, job, agreed)
         self._context.state.lane(job)  # raises for an unknown lane before anything changes
-        foretold: JobPrediction | None = None
+        prediction: JobPrediction | None = None
         if change.estimate_us is not None or change.limit_us is not None:
-            foretold = self._context.forecast(job, row.kept_us)
-        self._context.driver.apply(unit.now_us, JobUpdated(job, foretold.forecast if foretold else None))
+            prediction = self._context.forecast(job, row.kept_us)
+        self._context.driver.apply(unit.now_us, JobUpdated(job, prediction.forecast if prediction else None))
         self._context.jobs[job_id] = job
         columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
                    "core": job_to_dict(job)}  # fmt: skip
-        if foretold is not None:
-            columns["forecast"] = forecast_record(foretold.forecast, foretold.run)
-        if foretold is not None and row.started_us is None:
-            made = run_forecast_row(job, row.attempt, unit.now_us, foretold.run)
+        if prediction is not None:
+            columns["forecast"] = forecast_record(prediction.forecast, prediction.run)
+        if prediction is not None and row.started_us is None:
+            made = run_forecast_row(job, row.attempt, unit.now_us, prediction.run)
             unit.predictions.append(made)
         unit.change(row.id, **columns)
         unit.after_commit.append(lambda: self._sharing_updates.update(job_id))
-        outside = self._submissions
-        if outside is not None:
-            unit.after_commit.append(lambda: outside.note(job_id, job))
-        unit.record(row.id, "updated", actor=who.user, data=_as_told(change))
+        submissions = self._submissions
+        if submissions is not None:
+            unit.after_commit.append(lambda: submissions.note(job_id, job))
+        unit.record(row.id, "updated", actor=who.user, data=_event_data(change))
 
     def row(self, job_id: str) -> JobRow:
         with self._setup.database.read() as connection:
@@ -403,7 +403,7 @@ class Scheduler:
             self._cluster_sync.hear(report)
 
 
-def _as_told(change: JobChange) -> dict[str, Any]:
+def _event_data(change: JobChange) -> dict[str, Any]:
     """Data of the job's event."""
     memory = {"memory_bytes": change.memory, "memory_milli": change.memory_milli}
     return _as_written(change) | {name: value for name, value in memory.items() if value is not None}

@@ -54,11 +54,11 @@ class AgentReports:
     def __init__(self, now_us: Callable[[], int], every_s: float) -> None:
         self._now_us = now_us
         self._every_s = every_s
-        self._patience_us = round(SILENT_TICKS * every_s * US_PER_S)
+        self._timeout_us = round(SILENT_TICKS * every_s * US_PER_S)
         self._listener: Listener | None = None
         self._lock = threading.Lock()
         self._last: dict[str, _Report] = {}
-        self._told_us: dict[_Key, int] = {}
+        self._forwarded_us: dict[_Key, int] = {}
         """Time of the last forwarded report of each run."""
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -101,7 +101,9 @@ class AgentReports:
             runs.setdefault(run["job"], []).append(_by_our_clock(run, message["at_us"], received_us))
         # Cards that the cluster does not know yet may belong to another node.
         own = [card for card in message["cards"] if where[card["id"]] == node]
-        divided = {physical(card["id"]): told for card in own if (told := card.pop("divided", None)) is not None}
+        divided = {
+            physical(card["id"]): merged_run for card in own if (merged_run := card.pop("divided", None)) is not None
+        }
         report = _Report(received_us, {card["id"]: card for card in own}, runs, divided)
         with self._lock:
             self._last[node] = report
@@ -110,7 +112,7 @@ class AgentReports:
     def divided(self) -> dict[str, Message]:
         """Last daemon status by physical card that is divided now."""
         with self._lock:
-            return {card: told for report in self._last.values() for card, told in report.divided.items()}
+            return {card: merged_run for report in self._last.values() for card, merged_run in report.divided.items()}
 
     # -- forwarding ------------------------------------------------------------------------------------------------
 
@@ -119,41 +121,43 @@ class AgentReports:
         if self._listener is None:
             return
         now_us = self._now_us()
-        heard = self._fresh(now_us)
+        reports = self._fresh(now_us)
         running = self._listener.running()
-        runs = [told for run in running if (told := self._told(run, heard, now_us)) is not None]
-        self._told_us = {run.key: at_us for run in running if (at_us := self._told_us.get(run.key)) is not None}
-        cards = [card for report in heard.values() for card in report.cards.values()]
+        runs = [merged_run for run in running if (merged_run := self._forward(run, reports, now_us)) is not None]
+        self._forwarded_us = {
+            run.key: at_us for run in running if (at_us := self._forwarded_us.get(run.key)) is not None
+        }
+        cards = [card for report in reports.values() for card in report.cards.values()]
         self._listener.hear({"kind": "samples", "at_us": now_us, "cards": cards, "runs": runs})
 
     def _fresh(self, now_us: int) -> dict[str, _Report]:
         with self._lock:
-            silent = [node for node, last in self._last.items() if now_us - last.received_us > self._patience_us]
+            silent = [node for node, last in self._last.items() if now_us - last.received_us > self._timeout_us]
             for node in silent:
                 del self._last[node]
-            heard = dict(self._last)
+            reports = dict(self._last)
         if silent:
             _log.warning("agents are silent; their cards are unknown", nodes=sorted(silent))
-        return heard
+        return reports
 
-    def _told(self, run: RunningGang, heard: Mapping[str, _Report], now_us: int) -> Message | None:
+    def _forward(self, run: RunningGang, reports: Mapping[str, _Report], now_us: int) -> Message | None:
         """None: no news since the last message."""
-        told = merged(run, heard, now_us)
-        if told["at_us"] <= self._told_us.get(run.key, -1):
+        merged_run = merged(run, reports, now_us)
+        if merged_run["at_us"] <= self._forwarded_us.get(run.key, -1):
             return None
-        self._told_us[run.key] = told["at_us"]
-        return told
+        self._forwarded_us[run.key] = merged_run["at_us"]
+        return merged_run
 
 
-def merged(run: RunningGang, heard: Mapping[str, _Report], now_us: int) -> Message:
+def merged(run: RunningGang, reports: Mapping[str, _Report], now_us: int) -> Message:
     """One run merged from its nodes. ``unknown``: a node does not report, so the run cannot be judged idle."""
-    parts = {node: part for node in run.cards if (part := _part(run, node, heard.get(node))) is not None}
+    parts = {node: part for node in run.cards if (part := _part(run, node, reports.get(node))) is not None}
     unknown = len(parts) < max(1, len(run.cards))
     first = next((part for part in parts.values() if part["step"] is not None), None)
     return {
         "job": run.job,
         "attempt": run.attempt,
-        "at_us": now_us if unknown else min(heard[node].received_us for node in run.cards),
+        "at_us": now_us if unknown else min(reports[node].received_us for node in run.cards),
         "unknown": unknown,
         "last_output_us": _newest(part["last_output_us"] for part in parts.values()),
         "log_bytes": sum(part["log_bytes"] for part in parts.values()),

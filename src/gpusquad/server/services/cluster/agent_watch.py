@@ -39,7 +39,7 @@ KEEP_CARDS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _RunState:
     """Activity of one run."""
 
     pulse: RunActivity = field(default_factory=RunActivity)
@@ -68,21 +68,21 @@ class AgentWatcher:
         context: SchedulerContext,
         node_service: NodeService,
         outcomes: Outcomes,
-        people: TenantCache,
+        tenants: TenantCache,
         rules: HangRules,
-        following: ProgressTracking,
+        tracking: ProgressTracking,
         neighbours: InterferenceLearner,
     ) -> None:
         self._context = context
         self._node_service = node_service
         self._outcomes = outcomes
-        self._tenants = people
+        self._tenants = tenants
         self._rules = rules
-        self._progress = following
+        self._progress = tracking
         self._neighbours = neighbours
-        self._strangers: dict[str, int] = {}
+        self._unmanaged: dict[str, int] = {}
         """Card to the number of consecutive samples with an unmanaged process (negative: without)."""
-        self._runs: dict[tuple[str, int], _Seen] = {}
+        self._runs: dict[tuple[str, int], _RunState] = {}
         self._kept_us = 0
         self._kept_samples_us = 0
 
@@ -114,11 +114,11 @@ class AgentWatcher:
         cards = {card["id"]: card for card in message["cards"]}
         self._node_service.samples = cards
         for card in cards.values():
-            self._look_for_strangers(card)
+            self._check_unmanaged(card)
         now_us = self._context.clock.now_us()
-        self._neighbours.look(message["at_us"])
+        self._neighbours.observe(message["at_us"])
         for run in message.get("runs", ()):
-            self._look_at_run(run, cards, run.get("at_us", message["at_us"]))
+            self._check_run(run, cards, run.get("at_us", message["at_us"]))
         self._forget_ended()
         if now_us - self._kept_us >= STORE_INTERVAL_US:
             self._kept_us = now_us
@@ -127,24 +127,24 @@ class AgentWatcher:
 
     # -- unmanaged processes ---------------------------------------------------------------------------------------
 
-    def _look_for_strangers(self, card: Mapping[str, Any]) -> None:
-        strangers = [
+    def _check_unmanaged(self, card: Mapping[str, Any]) -> None:
+        unmanaged = [
             process
             for process in card.get("processes") or ()
-            if (process.get("job") is None or process.get(UNHELD)) and not stranger_of(process).is_harmless
+            if (process.get("job") is None or process.get(UNHELD)) and not unmanaged_process(process).is_harmless
         ]
-        before = self._strangers.get(card["id"], 0)
-        count = max(before, 0) + 1 if strangers else min(before, 0) - 1
-        self._strangers[card["id"]] = max(-CONFIRM_SAMPLES, min(CONFIRM_SAMPLES, count))
+        before = self._unmanaged.get(card["id"], 0)
+        count = max(before, 0) + 1 if unmanaged else min(before, 0) - 1
+        self._unmanaged[card["id"]] = max(-CONFIRM_SAMPLES, min(CONFIRM_SAMPLES, count))
         if count >= CONFIRM_SAMPLES:
             # Known processes too, because the rule for them may have changed.
-            self._node_service.taken_outside(card["id"], _held_by(strangers))
-        elif count <= -CONFIRM_SAMPLES and self._node_service.strangers_on(card["id"]) is not None:
+            self._node_service.taken_outside(card["id"], _held_by(unmanaged))
+        elif count <= -CONFIRM_SAMPLES and self._node_service.unmanaged_on(card["id"]) is not None:
             self._node_service.taken_outside(card["id"], None)
 
     # -- hangs -----------------------------------------------------------------------------------------------------
 
-    def _look_at_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
+    def _check_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
         row = self._context.rows.get(run["job"])
         if row is None or row.attempt != run["attempt"] or row.state != JobState.RUNNING:
             return
@@ -153,9 +153,9 @@ class AgentWatcher:
         self._context.peaks.see(run, mine, at_us, len(tasks))
         self._progress.see(row, run, at_us)
         self._neighbours.see(row, run, at_us)
-        seen = self._runs.get((row.id, row.attempt), _Seen())
-        beats = [CardActivity(None)] if run.get("unknown") else _beats(row, cards)
-        pulse = seen.pulse.after(at_us, beats, self._rules, gpu_ratio=run.get("gpu_ratio"),
+        seen = self._runs.get((row.id, row.attempt), _RunState())
+        activity = [CardActivity(None)] if run.get("unknown") else _card_activity(row, cards)
+        pulse = seen.pulse.after(at_us, activity, self._rules, gpu_ratio=run.get("gpu_ratio"),
                                  cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
         evidence = pulse.evidence(
             at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
@@ -163,7 +163,7 @@ class AgentWatcher:
         )  # fmt: skip
         stops = self._tenants.stops_hung(row.tenant)
         watch, notices = seen.watch.step(at_us, judge(evidence, self._rules), self._rules, stop=stops)
-        self._runs[row.id, row.attempt] = _Seen(pulse, watch)
+        self._runs[row.id, row.attempt] = _RunState(pulse, watch)
         for notice in notices:
             self._act(row, notice)
 
@@ -182,8 +182,8 @@ class AgentWatcher:
                 self._outcomes.request_stop(unit, row.id, JobState.STOPPING, "failed", cause)
             else:
                 kind = "hung" if notice.kind == "warn" else "recovered"
-                told = f"{notice.message}; {notice.cure}" if notice.cure else notice.message
-                unit.record(row.id, kind, told, data={"rule": notice.rule})
+                text = f"{notice.message}; {notice.cure}" if notice.cure else notice.message
+                unit.record(row.id, kind, text, data={"rule": notice.rule})
 
         self._context.loop.post(handle)
 
@@ -220,18 +220,18 @@ class AgentWatcher:
                 self._context.unit.change(job_id, progress=record)
 
 
-def _held_by(strangers: Sequence[Mapping[str, Any]]) -> str:
-    named = [f"{one_line(p.get('name') or 'process', 40)} ({_whose(p)})" for p in strangers[:MAX_NAMED]]
-    rest = len(strangers) - len(named)
+def _held_by(unmanaged: Sequence[Mapping[str, Any]]) -> str:
+    named = [f"{one_line(p.get('name') or 'process', 40)} ({_owner(p)})" for p in unmanaged[:MAX_NAMED]]
+    rest = len(unmanaged) - len(named)
     return f"held by {', '.join(named)}" + (f" and {rest} more" if rest else "")
 
 
-def _whose(process: Mapping[str, Any]) -> str:
+def _owner(process: Mapping[str, Any]) -> str:
     of_job = f" of job {process['job']}, which runs without the shim" if process.get("job") else ""
     return f"pid {process['pid']}{of_job}"
 
 
-def stranger_of(process: Mapping[str, Any]) -> UnmanagedProcess:
+def unmanaged_process(process: Mapping[str, Any]) -> UnmanagedProcess:
     return UnmanagedProcess(process["pid"], process.get("name") or "", process.get("memory_bytes") or 0)
 
 
@@ -259,7 +259,7 @@ def _cards_by_node(row: JobRow) -> dict[str, frozenset[str]]:
     return found
 
 
-def _beats(row: JobRow, cards: Mapping[str, Any]) -> list[CardActivity]:
+def _card_activity(row: JobRow, cards: Mapping[str, Any]) -> list[CardActivity]:
     mine = [cards[card] for card in cards_of(row) if card in cards]
     return [
         CardActivity(card.get("utilisation_ratio"), card.get("power_w"), card.get("idle_power_w"),

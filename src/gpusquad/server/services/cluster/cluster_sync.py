@@ -61,14 +61,14 @@ class ClusterSync:
     node_service: NodeService
     sharing_updates: SharingUpdates
     next_sequence: Callable[[], int]
-    outside: ClusterSubmissions | None = None
+    submissions: ClusterSubmissions | None = None
 
     def __post_init__(self) -> None:
         self._handlers: dict[type, Callable] = {
             GangFound: self._found,
             GangWithdrawn: self._withdrawn,
-            GangsResynced: self._refound,
-            ClusterObserved: self._landscape,
+            GangsResynced: self._resynced,
+            ClusterObserved: self._observed,
         }
         self._impossible: set[str] = set()
         """Checked again when nodes change."""
@@ -92,28 +92,28 @@ class ClusterSync:
     def _found(self, found: GangFound) -> None:
         row = self.context.rows.get(found.job.id)
         if row is None:
-            row = self._come_in(found)
+            row = self._accept(found)
         elif not found.places and row.state in (JobState.PENDING, JobState.HELD):
             self._change(row, found.job)
         if row is not None and found.places and JobState(row.state) in (JobState.PENDING, JobState.HELD):
             self._adopt(row, found)
 
-    def _come_in(self, found: GangFound) -> JobRow | None:
+    def _accept(self, found: GangFound) -> JobRow | None:
         job, unit, context = found.job, self.context.unit, self.context
         if self._is_over(job.id):
             engine = context.cluster_engine
             assert engine is not None
             unit.after_commit.append(lambda: engine.another_life(job.id))
             return None
-        expected = self.outside.take(job.id) if self.outside is not None else None
+        expected = self.submissions.take(job.id) if self.submissions is not None else None
         if expected is not None:
             job = meant(expected.job, job)
-        foretold = context.forecast(job)
+        prediction = context.forecast(job)
         row = JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, state=str(JobState.PENDING),
             priority=job.priority, lane=job.lane, submitted_us=job.submitted_us, sequence=self.next_sequence(),
             gpus=job.gpus, gpu_milli=job.gpu_milli, core=job_to_dict(job),
-            forecast=forecast_record(foretold.forecast, foretold.run),
+            forecast=forecast_record(prediction.forecast, prediction.run),
         )  # fmt: skip
         if expected is not None:
             row = expected.row_as(row)
@@ -123,7 +123,7 @@ class ClusterSync:
             self._impossible.add(job.id)
         context.jobs[job.id] = job
         unit.add(row, str(row.state), row.cause, actor=job.user)
-        made = run_forecast_row(job, 0, unit.now_us, foretold.run)
+        made = run_forecast_row(job, 0, unit.now_us, prediction.run)
         unit.predictions.append(made)
         if expected is not None:
             expected.record_notes(unit)
@@ -131,7 +131,7 @@ class ClusterSync:
             self.holds.watch(row)
             self.holds.settle(unit, dict(expected.states) if expected is not None else {}, row.id)
         if row.state == JobState.PENDING and not found.places:
-            context.driver.apply(unit.now_us, JobSubmitted(job, foretold.forecast, past_of(row)))
+            context.driver.apply(unit.now_us, JobSubmitted(job, prediction.forecast, past_of(row)))
         return context.rows.get(job.id)
 
     def _change(self, row: JobRow, job: Job) -> None:
@@ -148,7 +148,7 @@ class ClusterSync:
         if row.id in context.state.queue:
             context.driver.apply(unit.now_us, JobUpdated(job))
         elif row.id in self._impossible:
-            self._look_again()
+            self._recheck()
 
     def _is_over(self, job_id: str) -> bool:
         """Whether the job ended before the service started, or just now. The engine counts incarnations itself while it
@@ -204,17 +204,17 @@ class ClusterSync:
             self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
         self.outcomes.finish(self.context.unit, row.id, _final(state, gone.how), gone.cause)
 
-    def _refound(self, everybody: GangsResynced) -> None:
+    def _resynced(self, resynced: GangsResynced) -> None:
         """End jobs whose gangs disappeared while the service was down."""
         self._over_before = set()
-        for row in [row for row in self.context.rows.values() if row.id not in everybody.job_ids]:
+        for row in [row for row in self.context.rows.values() if row.id not in resynced.job_ids]:
             if row.id in self.context.state.runs:
                 self.context.driver.apply(self.context.unit.now_us, GangEnded(row.id, "failed"))
             elif row.id in self.context.state.queue:
                 self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
-            self._write_off(self.context.unit, row)
+            self._end_missing(self.context.unit, row)
 
-    def _write_off(self, unit: UnitOfWork, row: JobRow) -> None:
+    def _end_missing(self, unit: UnitOfWork, row: JobRow) -> None:
         cause = "its pods disappeared while the service was down"
         if JobState(row.state) in ON_CARDS:
             unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, unit.now_us, "lost", cause))
@@ -228,7 +228,7 @@ class ClusterSync:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _landscape(self, seen: ClusterObserved) -> None:
+    def _observed(self, seen: ClusterObserved) -> None:
         context, now_us = self.context, self.context.unit.now_us
         if seen.cluster is not None:
             context.driver.apply(now_us, ClusterChanged(seen.cluster))
@@ -240,7 +240,7 @@ class ClusterSync:
         if seen.broken is not None:
             self._faults(seen.broken)
         if seen.cluster is not None or seen.allowed is not None:
-            self._look_again()
+            self._recheck()
 
     def _faults(self, broken: frozenset[str]) -> None:
         for card in sorted(broken - self._broken):
@@ -249,7 +249,7 @@ class ClusterSync:
             self.node_service.recovered(card)
         self._broken = broken
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         """Queue held jobs that became possible. Pending jobs that became impossible stay pending, because nodes often
         return."""
         context, unit = self.context, self.context.unit

@@ -44,7 +44,7 @@ class NodeService:
         self._context = context
         self._outcomes = outcomes
         self._allows_unmanaged = allows_unmanaged
-        self._strangers: dict[str, str] = {}
+        self._unmanaged: dict[str, str] = {}
         """Card to a description of its unmanaged processes."""
         self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """Card to kind of block to cause. A card without blocks is used."""
@@ -96,17 +96,17 @@ class NodeService:
 
         def handle() -> None:
             if cause is None:
-                self._strangers.pop(card, None)
+                self._unmanaged.pop(card, None)
                 self._unblock(card, OUTSIDE)
             else:
-                self._strangers[card] = cause
-                self._judge_strangers(card)
+                self._unmanaged[card] = cause
+                self._apply_unmanaged_rule(card)
 
         self._context.loop.post(handle)
 
-    def strangers_on(self, card: str) -> str | None:
+    def unmanaged_on(self, card: str) -> str | None:
         """Description of the unmanaged processes on the card. None: there are none."""
-        return self._strangers.get(card)
+        return self._unmanaged.get(card)
 
     def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
         self._check(card, self._context.fixed.card_index, "card")
@@ -211,13 +211,13 @@ class NodeService:
             return  # an agent may know cards that were added after the service started
         if self._blocks[card].get(kind) != cause:
             self._blocks[card][kind] = cause
-            self._tell_core(card)
+            self._update_core(card)
 
     def _unblock(self, card: str, kind: str) -> None:
         if self._blocks.get(card, {}).pop(kind, None) is not None:
-            self._tell_core(card)
+            self._update_core(card)
 
-    def _tell_core(self, card: str) -> None:
+    def _update_core(self, card: str) -> None:
         blocks = self._blocks[card]
         kind = next((kind for kind in CURES if kind in blocks), None)
         outage = UNKNOWN_OUTAGE if kind is None else Outage(blocks[kind], CURES[kind])
@@ -244,15 +244,15 @@ class NodeService:
     def _left(self, row: JobRow) -> None:
         for node in list(self._closed):
             self._open(node, row.id)
-        for card in self._strangers:
-            self._judge_strangers(card, leaving=row.id)
+        for card in self._unmanaged:
+            self._apply_unmanaged_rule(card, leaving=row.id)
 
-    def _judge_strangers(self, card: str, leaving: str = "") -> None:
+    def _apply_unmanaged_rule(self, card: str, leaving: str = "") -> None:
         """Beside an unmanaged process only shares fit, and only where shares are enforced."""
         if self._allows_unmanaged(card) and self._is_shared(card, leaving):
             self._unblock(card, OUTSIDE)
         else:
-            self._block(card, OUTSIDE, self._strangers[card])
+            self._block(card, OUTSIDE, self._unmanaged[card])
 
     def _is_shared(self, card: str, leaving: str) -> bool:
         """Whether the physical card is shared. A virtual card always is."""

@@ -33,7 +33,7 @@ class ProgressModel(Protocol):
 
 
 @dataclass(slots=True)
-class _Followed:
+class _TrackedRun:
     """One run and some of its reports, kept for a restart."""
 
     follower: ProgressModel
@@ -54,7 +54,7 @@ class ProgressTracking:
     def __init__(self, context: SchedulerContext, make: Callable[[], ProgressModel] | None) -> None:
         self._context = context
         self._make = make
-        self._followers: dict[tuple[str, int], _Followed] = {}
+        self._followers: dict[tuple[str, int], _TrackedRun] = {}
 
     def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
         """Add one report of a run with steps."""
@@ -73,14 +73,14 @@ class ProgressTracking:
 
     def points(self, job_id: str, attempt: int) -> Points:
         """Record to store for a run's reports."""
-        followed = self._followers.get((job_id, attempt))
-        return [] if followed is None else [list(point) for point in followed.points]
+        tracked = self._followers.get((job_id, attempt))
+        return [] if tracked is None else [list(point) for point in tracked.points]
 
     def foresee(self, at_us: int) -> None:
         """At intervals: predict the ends of all tracked runs."""
         found = [event for key in list(self._followers) if (event := self._foreseen(key, at_us)) is not None]
         if found:
-            self._context.loop.post(lambda: self._tell(found))
+            self._context.loop.post(lambda: self._apply(found))
 
     def _foreseen(self, key: tuple[str, int], at_us: int) -> tuple[int, EndPredicted] | None:
         row = self._context.rows.get(key[0])
@@ -99,19 +99,19 @@ class ProgressTracking:
         why = f"{row.id} needs longer than predicted, by its progress"
         return row.attempt, EndPredicted(row.id, end_us, why, max(end_us, high_end_us))
 
-    def _tell(self, found: list[tuple[int, EndPredicted]]) -> None:
+    def _apply(self, found: list[tuple[int, EndPredicted]]) -> None:
         for attempt, event in found:
             row = self._context.rows.get(event.job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING):
                 self._context.driver.apply(self._context.unit.now_us, event)
 
 
-def _begun(follower: ProgressModel, told: Mapping[str, Any]) -> _Followed:
+def _begun(follower: ProgressModel, reported: Mapping[str, Any]) -> _TrackedRun:
     """Restore reports from before a restart. A new attempt has none."""
-    followed, total = _Followed(follower), told.get("total")
-    for at_us, step in told.get("points", ()):
-        followed.see(int(at_us), int(step), None if total is None else int(total))
-    return followed
+    tracked, total = _TrackedRun(follower), reported.get("total")
+    for at_us, step in reported.get("points", ()):
+        tracked.see(int(at_us), int(step), None if total is None else int(total))
+    return tracked
 
 
 def _add(points: Points, at_us: int, step: int) -> None:

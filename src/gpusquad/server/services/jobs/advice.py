@@ -32,7 +32,7 @@ _log = structlog.get_logger("gpusquad.advice")
 MAX_HISTORY = 10_000
 """Past runs used."""
 CHUNK = 500
-LOOKED_AT = 3
+SAMPLED_RUNS = 3
 """Number of recent runs whose card utilisation is looked up."""
 MAX_SAMPLED_US = 6 * 3600 * 1_000_000
 """Only the last six hours of a long run: days of samples of many cards would take seconds to read."""
@@ -179,7 +179,7 @@ class Advice:
     def _uses_of(self, runs: Sequence[RunSummary]) -> tuple[RunUtilisation, ...]:
         """Of the last runs with as many cards as the latest complete one."""
         whole = [seen for seen in runs if seen.is_whole and seen.gpus]
-        last = [seen for seen in whole if seen.gpus == whole[-1].gpus][-LOOKED_AT:]
+        last = [seen for seen in whole if seen.gpus == whole[-1].gpus][-SAMPLED_RUNS:]
         new = [seen.job_id for seen in last if seen.job_id not in self._uses]
         if new:
             with self._database.read() as connection:
@@ -224,7 +224,7 @@ def _choice(name: str, advised: ResourceAdvice) -> tuple[int | str | None, Note]
     """Value for an open field, as a job file writes it, and the reason."""
     choice = advised.gpus if name == "gpus" else advised.memory
     if choice is None:
-        value, said = (1, "1") if name == "gpus" else (None, "any card")
-        return value, Note("advised", f"{name}: {said} (no data on such jobs)", {name: value})
+        value, shown = (1, "1") if name == "gpus" else (None, "any card")
+        return value, Note("advised", f"{name}: {shown} (no data on such jobs)", {name: value})
     value = choice.value if name == "gpus" else rounded_gib(choice.value)
     return value, Note("advised", f"{name}: {value} ({choice.why})", {name: value})

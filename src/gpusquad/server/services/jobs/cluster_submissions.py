@@ -73,21 +73,21 @@ class ClusterSubmissions:
         self._expected: OrderedDict[str, PendingSubmission] = OrderedDict()
         self._lock = threading.Lock()
 
-    def wanted(self, settled: Sequence[ResolvedJob], group_id: str | None) -> list[JobObjectRequest]:
+    def requests(self, settled: Sequence[ResolvedJob], group_id: str | None) -> list[JobObjectRequest]:
         """Requests for the cluster objects. Equal ``group_id`` give equal names, so that a submission can be
         repeated."""
         base = group_id or new_id()
-        return [self._wanted(one, _mark(base, number)) for number, one in enumerate(settled)]
+        return [self._request(one, _mark(base, number)) for number, one in enumerate(settled)]
 
-    def job_id(self, wanted: JobObjectRequest) -> str:
-        return self._maker.job_id(wanted)
+    def job_id(self, requests: JobObjectRequest) -> str:
+        return self._maker.job_id(requests)
 
-    def make(self, wanted: Sequence[JobObjectRequest], expected: Sequence[PendingSubmission]) -> list[JobRow]:
+    def make(self, requests: Sequence[JobObjectRequest], expected: Sequence[PendingSubmission]) -> list[JobRow]:
         """Create all or none. Returns the stored rows, or the expected ones for jobs that are not found in time."""
         for one in expected:
             self._expect(one)
         try:
-            self._maker.make(wanted)
+            self._maker.make(requests)
         except BaseException as error:
             for one in expected:
                 self.take(one.row.id)
@@ -122,7 +122,7 @@ class ClusterSubmissions:
         lacks = self._maker.lacks(one.row.id)
         return replace(one.row, cause=f"{NOT_COMPLETE}: waits for {lacks or 'its pods'}")
 
-    def _wanted(self, settled: ResolvedJob, mark: str) -> JobObjectRequest:
+    def _request(self, settled: ResolvedJob, mark: str) -> JobObjectRequest:
         spec, job = settled.spec, settled.job
         return JobObjectRequest(
             job=job, mark=mark, programs=programs_of(spec), image=spec.image, workdir=spec.workdir,

@@ -70,12 +70,12 @@ class Holds:
             return  # the outer call handles it, so that a long chain needs no recursion
         try:
             while self._ends:
-                self._tell_followers(unit, self._ends[0])
+                self._settle_dependants(unit, self._ends[0])
                 self._ends.popleft()
         finally:
             self._ends.clear()
 
-    def _tell_followers(self, unit: UnitOfWork, row: JobRow) -> None:
+    def _settle_dependants(self, unit: UnitOfWork, row: JobRow) -> None:
         for waiter in sorted(self._waiting_on.pop(row.id, ())):
             if waiter in unit.rows:
                 self._dependency_over(unit, unit.rows[waiter], row.id, JobState(row.state))
@@ -86,7 +86,7 @@ class Holds:
             if dependency["job"] != dependency_id:
                 left.append(dependency)
             elif state not in _MET[dependency["on"]]:
-                cause = f"waited for the {dependency['on']} of {dependency_id}, which {_in_words(state)}"
+                cause = f"waited for the {dependency['on']} of {dependency_id}, which {_describe(state)}"
                 self._outcomes.finish(unit, row.id, JobState.CANCELLED, cause)
                 return
         unit.change(row.id, after=left)
@@ -148,6 +148,6 @@ def _is_impossible(row: JobRow) -> bool:
     return (row.stop or {}).get("how") == IMPOSSIBLE
 
 
-def _in_words(state: JobState) -> str:
+def _describe(state: JobState) -> str:
     return {"succeeded": "succeeded", "failed": "failed", "cancelled": "was cancelled",
             "timed_out": "exceeded its time limit"}.get(str(state), str(state))  # fmt: skip

@@ -43,12 +43,16 @@ class Intake:
     """Accepts jobs from any thread."""
 
     def __init__(
-        self, context: SchedulerContext, people: TenantCache, holds: Holds, outside: ClusterSubmissions | None = None
+        self,
+        context: SchedulerContext,
+        tenants: TenantCache,
+        holds: Holds,
+        submissions: ClusterSubmissions | None = None,
     ) -> None:
         self._context = context
-        self._submissions = outside
+        self._submissions = submissions
         """Set where jobs are created as cluster objects instead of being queued here."""
-        self._tenants = people
+        self._tenants = tenants
         self._holds = holds
         self._sequence = itertools.count(1)
         self._advice = Advice(context.database, lambda: cards_of(context.fixed.cluster))
@@ -66,54 +70,56 @@ class Intake:
         again = key is not None
         now_us = self._context.clock.now_us()
         settled = self._advice.settle(specs, [self._job(spec, who, now_us) for spec in specs])
-        asked = [one.job for one in settled]
+        accepted = [one.job for one in settled]
         with self._context.lock:
-            for job in asked:
+            for job in accepted:
                 self._admit(job)
-        foretold = [self._context.forecast(job) for job in asked]
+        predictions = [self._context.forecast(job) for job in accepted]
         if self._submissions is not None:
-            return self._have_made(self._submissions, settled, foretold, specs, who, group_id, again)
-        rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, foretold, strict=True)]
+            return self._create_in_cluster(self._submissions, settled, predictions, specs, who, group_id, again)
+        rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, predictions, strict=True)]
         with self._context.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
-                if not _same_words(before, specs):
+                if not _is_same_submission(before, specs):
                     raise Conflict("this key was used for another submission", cure="use a new key for each submission")
                 self._enter_later(connection, before)
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
             self._check_quota(connection, rows, who)
             jobs.insert(connection, rows)
-            made = zip(asked, foretold, strict=True)
+            made = zip(accepted, predictions, strict=True)
             run_forecasts.add(connection, [run_forecast_row(job, 0, now_us, one.run) for job, one in made])
-            told = [
+            recorded = [
                 line for row, one in zip(rows, settled, strict=True) for line in _first_lines(row, one, now_us, who)
             ]
             numbers = [
                 events.append(
                     connection, one.row.id, now_us, one.kind, one.row.state, 0, one.cause, one.data, one.actor
                 )
-                for one in told
+                for one in recorded
             ]
             for call in self._context.in_transaction:
-                call(connection, told)
+                call(connection, recorded)
             states = self._states_of_dependencies(connection, rows)
-        forecasts = [one.forecast for one in foretold]
-        self._context.loop.post(lambda: self._enter(rows, asked, forecasts, states))
-        self._context.notify(list(zip(numbers, told, strict=True)))
+        forecasts = [one.forecast for one in predictions]
+        self._context.loop.post(lambda: self._enter(rows, accepted, forecasts, states))
+        self._context.notify(list(zip(numbers, recorded, strict=True)))
         return rows
 
-    def _have_made(self, outside: ClusterSubmissions, settled: Sequence[ResolvedJob], foretold: Sequence[JobPrediction],
+    def _create_in_cluster(self, submissions: ClusterSubmissions, settled: Sequence[ResolvedJob], predictions: Sequence[JobPrediction],
                    specs: Sequence[JobSpec], who: Who, group_id: str | None, again: bool) -> list[JobRow]:  # fmt: skip
         """On a cluster: check the jobs as usual, then create them there. They are stored when the engine finds them."""
-        wanted = outside.wanted(settled, group_id)
-        asked = [replace(one.job, id=outside.job_id(want)) for one, want in zip(settled, wanted, strict=True)]
+        requests = submissions.requests(settled, group_id)
+        accepted = [
+            replace(one.job, id=submissions.job_id(request)) for one, request in zip(settled, requests, strict=True)
+        ]
         rows = [
             identified(self._row(one.spec, job, run, who, group_id), job)
-            for one, job, run in zip(settled, asked, foretold, strict=True)
+            for one, job, run in zip(settled, accepted, predictions, strict=True)
         ]
         with self._context.database.read() as connection:
             before = jobs.by_group(connection, str(group_id)) if again else []
-            if before and not _same_words(before, [spec for row, spec in zip(rows, specs, strict=True)
+            if before and not _is_same_submission(before, [spec for row, spec in zip(rows, specs, strict=True)
                                                    if row.id in {known.id for known in before}]):  # fmt: skip
                 raise Conflict("this key was used for another submission", cure="use a new key for each submission")
             if len(before) == len(rows):
@@ -123,9 +129,9 @@ class Intake:
             states = self._states_of_dependencies(connection, rows)
         expected = [
             PendingSubmission(row, job, one.notes, {d["job"]: states[d["job"]] for d in row.after})
-            for row, job, one in zip(rows, asked, settled, strict=True)
+            for row, job, one in zip(rows, accepted, settled, strict=True)
         ]
-        return outside.make(wanted, expected)
+        return submissions.make(requests, expected)
 
     def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, JobPrediction]:
         """The job as it would be submitted, for a what-if query."""
@@ -145,13 +151,13 @@ class Intake:
         if reason is not None:
             raise JobRefused(reason)
 
-    def _row(self, spec: JobSpec, job: Job, foretold: JobPrediction, who: Who, group_id: str | None) -> JobRow:
+    def _row(self, spec: JobSpec, job: Job, predictions: JobPrediction, who: Who, group_id: str | None) -> JobRow:
         return JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, group_id=group_id,
             state=str(JobState.PENDING), attempt=0, priority=job.priority, lane=job.lane,
             submitted_us=job.submitted_us, started_us=None, ended_us=None, release_us=None,
             sequence=next(self._sequence), gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec),
-            core=job_to_dict(job), forecast=forecast_record(foretold.forecast, foretold.run), kept_us=0,
+            core=job_to_dict(job), forecast=forecast_record(predictions.forecast, predictions.run), kept_us=0,
             served_gpu_us=0, preemptions=0,
             retries_left=retry_rule(spec).count, after=[], placement=None, cause="", result=None, progress=None,
             stop=None,
@@ -161,9 +167,9 @@ class Intake:
         if not spec.after:
             return row
         after = [
-            {"job": found, "on": wanted.on}
-            for wanted in spec.after
-            for found in self._find(connection, wanted.job, row.tenant)
+            {"job": found, "on": requests.on}
+            for requests in spec.after
+            for found in self._find(connection, requests.job, row.tenant)
         ]
         if len(after) > _MAX_AFTER:
             raise Invalid("after", f"names {len(after)} jobs", f"wait for at most {_MAX_AFTER}")
@@ -196,22 +202,22 @@ class Intake:
                 ))  # fmt: skip
 
     def _states_of_dependencies(self, connection: Connection, rows: Sequence[JobRow]) -> dict[str, str]:
-        wanted = {dependency["job"] for row in rows for dependency in row.after}
-        return {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
+        requests = {dependency["job"] for row in rows for dependency in row.after}
+        return {job_id: row.state for job_id in requests if (row := jobs.get(connection, job_id)) is not None}
 
     def _enter_later(self, connection: Connection, rows: Sequence[JobRow]) -> None:
         """Queue jobs that a first request stored but perhaps did not queue, because its answer was lost."""
         waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
         states = self._states_of_dependencies(connection, waiting)
-        asked, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
-        self._context.loop.post(lambda: self._enter(waiting, asked, forecasts, states))
+        accepted, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
+        self._context.loop.post(lambda: self._enter(waiting, accepted, forecasts, states))
 
-    def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[RunTimePrediction],
+    def _enter(self, rows: Sequence[JobRow], accepted: Sequence[Job], forecasts: Sequence[RunTimePrediction],
                states: dict[str, str]) -> Finish | None:  # fmt: skip
         """In the scheduler's thread: queue stored jobs, unless another request for the same submission did it
         already."""
         context = self._context
-        for row, job, forecast in zip(rows, asked, forecasts, strict=True):
+        for row, job, forecast in zip(rows, accepted, forecasts, strict=True):
             if row.id in context.rows or self._holds.just_ended(row.id):
                 continue
             context.rows[row.id], context.jobs[row.id] = row, job
@@ -235,7 +241,7 @@ def _first_lines(row: JobRow, settled: ResolvedJob, now_us: int, who: Who) -> li
     return [StoryEvent(row, now_us, str(row.state), actor=who.user), *notes]
 
 
-def _same_words(before: Sequence[JobRow], specs: Sequence[JobSpec]) -> bool:
+def _is_same_submission(before: Sequence[JobRow], specs: Sequence[JobSpec]) -> bool:
     return len(before) == len(specs) and all(
         restore_auto(row.spec, spec) == spec_to_dict(spec) for row, spec in zip(before, specs, strict=True)
     )

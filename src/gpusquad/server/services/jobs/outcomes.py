@@ -55,16 +55,16 @@ class Verdict:
 
 def judge_end(row: JobRow, report: AttemptEnded, retries: RetryRule) -> Verdict:
     """A gang that was asked to stop ended for that reason, unless it succeeded before."""
-    state, asked = JobState(row.state), row.stop or {}
+    state, requested = JobState(row.state), row.stop or {}
     if report.how == "succeeded" and state is not S.LOST:
         return Verdict(S.SUCCEEDED, "succeeded", "")
     if state is S.STOPPING:
-        how = asked.get("how", "cancelled")
-        return Verdict(JobState(how), how, asked.get("cause", ""))
+        how = requested.get("how", "cancelled")
+        return Verdict(JobState(how), how, requested.get("cause", ""))
     if state is S.PREEMPTING:
-        return Verdict(S.PENDING, "preempted", asked.get("cause", ""))
+        return Verdict(S.PENDING, "preempted", requested.get("cause", ""))
     if state is S.LOST:
-        return Verdict(S.PENDING, "lost", asked.get("cause", report.cause))
+        return Verdict(S.PENDING, "lost", requested.get("cause", report.cause))
     if report.how in ("lost", "stopped"):
         return Verdict(S.PENDING, "lost", report.cause)
     if row.retries_left > 0 and "failed" in retries.on:
@@ -76,10 +76,10 @@ class Outcomes:
     """Carries out decisions and handles the engine's reports."""
 
     def __init__(
-        self, context: SchedulerContext, people: TenantCache, read_secret: ReadSecret, sharing_updates: SharingUpdates
+        self, context: SchedulerContext, tenants: TenantCache, read_secret: ReadSecret, sharing_updates: SharingUpdates
     ) -> None:
         self._context = context
-        self._tenants = people
+        self._tenants = tenants
         self._sharing_updates = sharing_updates
         self._read_secret = read_secret
         self.on_final: list[Any] = []
@@ -92,15 +92,15 @@ class Outcomes:
 
     def report(self, report: Report) -> None:
         """From any thread."""
-        self._context.loop.post(lambda: self._heard(report))
+        self._context.loop.post(lambda: self._handle_report(report))
 
     def request_stop(self, unit: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
                    for_job: str | None = None) -> None:  # fmt: skip
         """Ask the engine to stop a gang on its cards. The rest follows when the engine reports its end."""
         row = unit.rows[job_id]
-        asked = {"how": how, "cause": cause, "for_job": for_job}
+        requested = {"how": how, "cause": cause, "for_job": for_job}
         unit.transition(
-            job_id, then, str(then), cause, actor=actor, stop=asked, data={"for": for_job} if for_job else None
+            job_id, then, str(then), cause, actor=actor, stop=requested, data={"for": for_job} if for_job else None
         )
         grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
         engine = self._context.cluster_engine
@@ -175,7 +175,7 @@ class Outcomes:
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
-    def _heard(self, report: Report) -> Finish | None:
+    def _handle_report(self, report: Report) -> Finish | None:
         context = self._context
         row = context.rows.get(report.job_id)
         if row is None or row.attempt != report.attempt or JobState(row.state) not in ON_CARDS:
@@ -232,16 +232,20 @@ class Outcomes:
     def _predict(self, unit: UnitOfWork, row: JobRow, attempt: int, kept_us: int) -> JobPrediction:
         """Predict the next attempt."""
         job = self._context.job(row.id)
-        foretold = self._context.forecast(job, kept_us)
-        made = run_forecast_row(job, attempt, unit.now_us, foretold.run)
+        predicted = self._context.forecast(job, kept_us)
+        made = run_forecast_row(job, attempt, unit.now_us, predicted.run)
         unit.predictions.append(made)
-        return foretold
+        return predicted
 
     def _is_lost_again_and_again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
         """A fault of this machine (for example a full disk) keeps it from running: an immediate retry would not
         help."""
-        told = JobState(row.state) in STOP_REQUESTED
-        return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S) > 0
+        was_stopped = JobState(row.state) in STOP_REQUESTED
+        return (
+            verdict.how == "lost"
+            and not was_stopped
+            and crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S) > 0
+        )
 
     def _over(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
               ended_us: int) -> None:  # fmt: skip
@@ -262,11 +266,11 @@ class Outcomes:
             past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
             context.driver.job_states.pop(row.id, None)
             context.driver.apply(unit.now_us, JobSubmitted(context.job(row.id), forecast, past))
-        foretold = self._predict(unit, row, past.attempt, past.kept_us)
+        predicted = self._predict(unit, row, past.attempt, past.kept_us)
         unit.transition(
             row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
             attempt=past.attempt, kept_us=past.kept_us, served_gpu_us=past.served_gpu_us,
-            preemptions=past.preemptions, forecast=forecast_record(forecast, foretold.run), placement=None,
+            preemptions=past.preemptions, forecast=forecast_record(forecast, predicted.run), placement=None,
             started_us=None, stop=None, result=result,
         )  # fmt: skip
 
@@ -279,12 +283,12 @@ class Outcomes:
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
         self._leave(unit, row, "held")
         self._context.driver.forget(row.id)
-        foretold = self._predict(unit, row, row.attempt + 1, row.kept_us)
+        predicted = self._predict(unit, row, row.attempt + 1, row.kept_us)
         row = unit.transition(
             row.id, S.HELD, "retry", f"{verdict.cause}; next attempt in {wait_s:.0f} s", attempt=row.attempt + 1,
             retries_left=row.retries_left - tries, release_us=unit.now_us + int(wait_s * US_PER_S), placement=None,
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
-            forecast=forecast_record(foretold.forecast, foretold.run),
+            forecast=forecast_record(predicted.forecast, predicted.run),
         )  # fmt: skip
         for call in self.on_held:
             call(row)

@@ -24,10 +24,10 @@ class Overruns:
     P90, or as soon as it delays another job.
     """
 
-    def __init__(self, context: SchedulerContext, promises: ReservationLog) -> None:
+    def __init__(self, context: SchedulerContext, reservations: ReservationLog) -> None:
         self._context = context
-        self._promises = promises
-        self._told: dict[str, tuple[int, int]] = {}
+        self._reservations = reservations
+        self._reported: dict[str, tuple[int, int]] = {}
         """Job to its attempt and its run time at the last report."""
         context.after_deciding.append(self._note)
 
@@ -35,21 +35,25 @@ class Overruns:
         state = self._context.state
         for job_id, end_us in state.later_ends.items():
             if job_id in unit.rows and job_id in state.runs and end_us < NEVER_US:
-                self._moved(unit, job_id, end_us, job_id in self._promises.blamed)
+                self._moved(unit, job_id, end_us, job_id in self._reservations.blamed)
         state.later_ends.clear()
-        for job_id in [job_id for job_id in self._told if job_id not in unit.rows]:
-            del self._told[job_id]
+        for job_id in [job_id for job_id in self._reported if job_id not in unit.rows]:
+            del self._reported[job_id]
 
     def _moved(self, unit: UnitOfWork, job_id: str, end_us: int, is_blamed: bool) -> None:
         run = self._context.state.runs[job_id]
         ran_us = unit.now_us - run.started_us
         forecast = unit.rows[job_id].forecast or {}
         high_us = int(forecast.get("high_us", 0))
-        attempt, told_us = self._told.get(job_id, (run.attempt, None))
-        again_us = 0 if told_us is None or attempt != run.attempt else told_us + max(MIN_US, int(MIN_RATIO * told_us))
+        attempt, reported_us = self._reported.get(job_id, (run.attempt, None))
+        again_us = (
+            0
+            if reported_us is None or attempt != run.attempt
+            else reported_us + max(MIN_US, int(MIN_RATIO * reported_us))
+        )
         if run.leaving or ran_us < again_us or not (is_blamed or ran_us > high_us):
             return
-        self._told[job_id] = run.attempt, ran_us
+        self._reported[job_id] = run.attempt, ran_us
         text = (
             f"runs longer than predicted: now expected to end at {instant(end_us)}, in {show_us(end_us - unit.now_us)}"
         )

@@ -45,9 +45,11 @@ class PredictionRefresh:
         """Items to run inside a pass, one batch each. ``owners``: only their jobs. None: all jobs."""
         rows = self._waiting(owners)
         for first in range(0, len(rows), BATCH):
-            found = [(row, foretold) for row in rows[first : first + BATCH] if (foretold := self._anew(row))]
+            found = [
+                (row, prediction) for row in rows[first : first + BATCH] if (prediction := self._predict_again(row))
+            ]
             if found:
-                yield partial(self._tell, found)
+                yield partial(self._apply, found)
 
     def _waiting(self, owners: Collection[Owner] | None) -> list[JobRow]:
         """Longest pending first; held jobs after those in the queue."""
@@ -62,23 +64,23 @@ class PredictionRefresh:
         taken: Counter[Owner] = Counter()
         return [row for row in rows if _is_among(taken, (row.tenant, row.user))]
 
-    def _anew(self, row: JobRow) -> JobPrediction | None:
+    def _predict_again(self, row: JobRow) -> JobPrediction | None:
         """None: unchanged."""
         try:
-            foretold = self._context.forecast(self._context.jobs.get(row.id) or job_of(row))
+            prediction = self._context.forecast(self._context.jobs.get(row.id) or job_of(row))
         except Exception:
             _log.exception("job not predicted again", job=row.id)
             return None
-        return None if forecast_record(foretold.forecast, foretold.run) == row.forecast else foretold
+        return None if forecast_record(prediction.forecast, prediction.run) == row.forecast else prediction
 
-    def _tell(self, found: Sequence[tuple[JobRow, JobPrediction]]) -> None:
+    def _apply(self, found: Sequence[tuple[JobRow, JobPrediction]]) -> None:
         unit = self._context.unit
-        for before, foretold in found:
+        for before, prediction in found:
             row = unit.rows.get(before.id)
             if row is None or row.attempt != 0 or row.state not in _WAITS or row.core is not before.core:
                 continue  # it started or changed meanwhile
-            unit.change(row.id, forecast=forecast_record(foretold.forecast, foretold.run))
-            self._context.driver.apply(unit.now_us, ports.RunTimePredicted(row.id, foretold.forecast))
+            unit.change(row.id, forecast=forecast_record(prediction.forecast, prediction.run))
+            self._context.driver.apply(unit.now_us, ports.RunTimePredicted(row.id, prediction.forecast))
 
 
 def _is_among(taken: Counter[Owner], owner: Owner) -> bool:

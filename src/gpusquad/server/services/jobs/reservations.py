@@ -12,8 +12,8 @@ from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.store import forecasts
 from gpusquad.store.forecasts import ForecastRow
 
-TELL_AFTER_US = 60 * US_PER_S
-TELL_AFTER_RATIO = 0.05
+REPORT_US = 60 * US_PER_S
+REPORT_RATIO = 0.05
 """A later start is reported if it moved by more than both (the ratio applies to the time until the start)."""
 
 
@@ -22,7 +22,7 @@ class ReservationLog:
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         """Job to the start that was reported last."""
         self.blamed: set[str] = set()
         """Words of the causes reported in this pass; they include the ids of jobs that delay others."""
@@ -36,37 +36,41 @@ class ReservationLog:
         causes = {job_id: why for job_id, _, _, why in state.delayed_starts}
         state.delayed_starts.clear()
         self.blamed.clear()
-        for job_id, promise in state.timeline.reservations.items():
-            if promise.start_us < NEVER_US and job_id in unit.rows:
-                self._promised(
-                    unit, job_id, promise.start_us, promise.first_us, causes.get(job_id, state.last_replan_cause)
+        for job_id, reservation in state.timeline.reservations.items():
+            if reservation.start_us < NEVER_US and job_id in unit.rows:
+                self._reserved(
+                    unit,
+                    job_id,
+                    reservation.start_us,
+                    reservation.first_us,
+                    causes.get(job_id, state.last_replan_cause),
                 )
-        for job_id in [job_id for job_id in self._told if job_id not in unit.rows]:
-            del self._told[job_id]
+        for job_id in [job_id for job_id in self._reported if job_id not in unit.rows]:
+            del self._reported[job_id]
 
-    def _promised(self, unit: UnitOfWork, job_id: str, start_us: int, high_us: int, why: str) -> None:
-        before_us = self._told.get(job_id)
+    def _reserved(self, unit: UnitOfWork, job_id: str, start_us: int, high_us: int, why: str) -> None:
+        before_us = self._reported.get(job_id)
         if before_us is None:
-            self._told[job_id] = start_us
+            self._reported[job_id] = start_us
             row = ForecastRow(job_id=job_id, made_us=unit.now_us, mid_us=start_us, high_us=max(start_us, high_us),
                               truth_us=None)  # fmt: skip
             unit.writes.append(lambda c: forecasts.add(c, row))
             unit.record(job_id, "promised", data={"start_us": start_us})
-        elif start_us - before_us > max(TELL_AFTER_US, int(TELL_AFTER_RATIO * (before_us - unit.now_us))):
-            self._told[job_id] = start_us
+        elif start_us - before_us > max(REPORT_US, int(REPORT_RATIO * (before_us - unit.now_us))):
+            self._reported[job_id] = start_us
             self.blamed.update(why.split())
             later = f"expected {show_us(start_us - before_us)} later than reported before"
-            told = f"{in_words(why, unit, job_id)}: {later}" if why else later
-            unit.record(job_id, "eta_moved", told, data={"start_us": start_us, "before_us": before_us})
+            text = f"{with_names(why, unit, job_id)}: {later}" if why else later
+            unit.record(job_id, "eta_moved", text, data={"start_us": start_us, "before_us": before_us})
 
     def _settle(self, unit: UnitOfWork, job_id: str) -> None:
-        promised_us = self._told.pop(job_id, None)
-        if promised_us is not None:
-            self._context.observer.forecast_settled((unit.now_us - promised_us) / US_PER_S)
+        reserved_us = self._reported.pop(job_id, None)
+        if reserved_us is not None:
+            self._context.observer.forecast_settled((unit.now_us - reserved_us) / US_PER_S)
         unit.writes.append(lambda c: forecasts.settle(c, job_id, unit.now_us))
 
 
-def in_words(why: str, unit: UnitOfWork, job_id: str) -> str:
+def with_names(why: str, unit: UnitOfWork, job_id: str) -> str:
     """Replace job ids by the names of the jobs. Jobs of other tenants are named by id only."""
     return "; ".join(_named(part, unit, unit.rows[job_id].tenant) for part in why.split("; "))
 

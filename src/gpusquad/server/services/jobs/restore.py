@@ -25,11 +25,11 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, hol
     state = SchedulerState(cluster, policies, rate=rate)
     state.now_us, state.resizes = context.clock.now_us(), False
     context.driver = Driver(state, lambda now_us, decisions: None)
-    asked: list[tuple[str, int]] = []
+    recovered: list[tuple[str, int]] = []
     for row in rows:
         context.rows[row.id] = row
         if JobState(row.state) in ON_CARDS:
-            asked.append((row.id, row.attempt))
+            recovered.append((row.id, row.attempt))
             context.peaks.found(row.id, row.attempt)
             _put_back(context, row)
     for row in rows:
@@ -39,7 +39,7 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, hol
             holds.watch(row)
     _settle_dependencies(context, holds)
     _recall_claims(context)
-    return asked
+    return recovered
 
 
 def _put_back(context: SchedulerContext, row: JobRow) -> None:
@@ -60,9 +60,9 @@ def _put_back(context: SchedulerContext, row: JobRow) -> None:
 def _settle_dependencies(context: SchedulerContext, holds: Holds) -> None:
     """Apply dependencies that ended before the job was queued: the service may have stopped in between."""
     held = [row for row in context.rows.values() if row.after]
-    wanted = {dependency["job"] for row in held for dependency in row.after} - context.rows.keys()
+    dependencies = {dependency["job"] for row in held for dependency in row.after} - context.rows.keys()
     with context.database.read() as connection:
-        over = {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
+        over = {job_id: row.state for job_id in dependencies if (row := jobs.get(connection, job_id)) is not None}
     for row in held:
         states = {dependency["job"]: over[dependency["job"]] for dependency in row.after if dependency["job"] in over}
         if states:

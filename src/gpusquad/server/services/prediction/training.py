@@ -71,7 +71,7 @@ class PredictorTraining:
         self._database = database
         self._models = models
         self.prediction_refresh: RefreshesPredictions | None = None
-        self._owed: set[Owner] | None = set()
+        self._due_owners: set[Owner] | None = set()
         """Owners whose pending jobs must be predicted again. None: all."""
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closing = threading.Event()
@@ -97,9 +97,9 @@ class PredictorTraining:
 
     def refresh_predictions(self) -> None:
         """Predict all pending jobs again, because other quantiles are used. Called by the scheduler's thread."""
-        self._do(self._owe_all)
+        self._do(self._mark_all_due)
 
-    def recall(self) -> None:
+    def load_history(self) -> None:
         """Load the predictor from its file or train it from history. Never fails: at worst nothing is known."""
         try:
             while not self._closing.is_set():
@@ -132,11 +132,11 @@ class PredictorTraining:
     # -- the thread ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        self.recall()
+        self.load_history()
         if self._live is not None:  # stopped while reading history: later runs are learned at the next start, in order
             return self._save()
         # Pending jobs were predicted before the stop, perhaps by another mode or predictor, or from fewer runs.
-        self._owe_all()
+        self._mark_all_due()
         self._refresh(self._post)
         while (work := self._next()) is not None:
             work()
@@ -155,21 +155,21 @@ class PredictorTraining:
             return _nothing  # no run ended for a while
 
     def _learn(self, attempt: int, run: PastRun) -> None:
-        self._teach(attempt, run)
-        if self._owed is not None:
-            self._owed.add((run.job.tenant, run.job.user))
+        self._learn_run(attempt, run)
+        if self._due_owners is not None:
+            self._due_owners.add((run.job.tenant, run.job.user))
 
-    def _owe_all(self) -> None:
-        self._owed = None
+    def _mark_all_due(self) -> None:
+        self._due_owners = None
 
-    def _refresh(self, tell: Callable[[Item], object]) -> None:
-        owners, self._owed = self._owed, set()
+    def _refresh(self, submit: Callable[[Item], object]) -> None:
+        owners, self._due_owners = self._due_owners, set()
         self._refreshed_s = time.monotonic()
         if self.prediction_refresh is None or owners == set():
             return
         try:
             for item in self.prediction_refresh.batches(owners):
-                tell(item)
+                submit(item)
                 if self._closing.is_set():
                     return
         except Exception:
@@ -179,7 +179,7 @@ class PredictorTraining:
         if self.prediction_refresh is not None:
             self.prediction_refresh.post(item)
 
-    def _teach(self, attempt: int, run: PastRun) -> None:
+    def _learn_run(self, attempt: int, run: PastRun) -> None:
         try:
             self._predictor.learn(run)
         except Exception:
@@ -211,36 +211,36 @@ class PredictorTraining:
         run time is learned."""
         with self._database.read() as connection:
             after = max(self._last, run_forecasts.first_to_learn(connection, MAX_HISTORY))
-            foretold = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
+            newest_after = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
         newest: list[FinishedRun] = []
         while not self._closing.is_set():
             with self._database.read() as connection:
                 rows = run_forecasts.past_runs(connection, after, CHUNK)
             for row in rows:
-                lesson = self._lesson(row)
-                if lesson is not None and row.key > foretold:
-                    newest.append(lesson)
-                elif lesson is not None:
-                    self._teach_past(lesson)
+                finished = self._finished_run(row)
+                if finished is not None and row.key > newest_after:
+                    newest.append(finished)
+                elif finished is not None:
+                    self._learn_past(finished)
             if len(rows) < CHUNK:
-                return self._live_again(newest)
+                return self._replay(newest)
             after = rows[-1].key
 
-    def _live_again(self, lessons: Sequence[FinishedRun]) -> None:
-        for what, index, at_us in as_lived([lesson.run for lesson in lessons]):
+    def _replay(self, finished_runs: Sequence[FinishedRun]) -> None:
+        for what, index, at_us in as_lived([finished.run for finished in finished_runs]):
             if self._closing.is_set():
                 return
-            job = lessons[index].run.job
+            job = finished_runs[index].run.job
             if what == "came":
                 self._predictor.predict(job)
             elif what == "begins":
                 self._predictor.begin(job, at_us)
             else:
-                self._teach_past(lessons[index])
+                self._learn_past(finished_runs[index])
         self._train()
         self._live = None
 
-    def _lesson(self, row: PastRow) -> FinishedRun | None:
+    def _finished_run(self, row: PastRow) -> FinishedRun | None:
         """None: it is in the queue already, or of no use."""
         if self._live is not None and (row.job_id, row.attempt) in self._live:
             return None
@@ -250,8 +250,8 @@ class PredictorTraining:
             _log.warning("past run not readable", job=row.job_id, error=repr(error))
             return None
 
-    def _teach_past(self, lesson: FinishedRun) -> None:
-        self._teach(*lesson)
+    def _learn_past(self, finished: FinishedRun) -> None:
+        self._learn_run(*finished)
         self._past += 1
         if self._past >= TRAIN_GROWTH * self._trained:
             self._trained = self._past

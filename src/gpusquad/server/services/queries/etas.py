@@ -33,14 +33,14 @@ class Etas:
         self._lock = threading.Lock()
         self._is_busy = False
 
-    def starts(self, waiting: int, patient: bool = False) -> Mapping[str, Eta]:
+    def starts(self, waiting: int, wait: bool = False) -> Mapping[str, Eta]:
         """Job to forecast start. Waits for a newer forecast only if ``patient``."""
         if waiting == 0 or waiting > MAX_PENDING:
             return {}
         with self._lock:
             due = not self._is_busy and time.monotonic() >= self._not_before_s
             self._is_busy = self._is_busy or due
-        if due and patient:
+        if due and wait:
             self._refresh()
         elif due:
             threading.Thread(target=self._refresh, name="etas", daemon=True).start()

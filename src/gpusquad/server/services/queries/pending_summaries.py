@@ -41,17 +41,17 @@ class PendingSummaries:
         return found | (self._pending(pending, most_s) if pending else {})
 
     def _pending(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        starts = self._etas.starts(len(self._context.state.queue), patient=True)
+        starts = self._etas.starts(len(self._context.state.queue), wait=True)
         copy = self._copy()
         positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
-        promises = {job_id: _promised(copy.timeline.reservations.get(job_id), copy.space.fixed) for job_id in positions}
+        promises = {job_id: _reserved(copy.timeline.reservations.get(job_id), copy.space.fixed) for job_id in positions}
         found: dict[str, PendingSummary] = {}
         until_s = time.monotonic() + most_s
         for job_id, reasons in explain.whys(copy, positions, spend=True):
-            promise = promises[job_id]
+            reservation = promises[job_id]
             eta = starts.get(job_id)
-            eta_us = eta.start_us if eta is not None else promise.start_us if promise is not None else None
-            found[job_id] = PendingSummary(positions[job_id], reasons, eta_us, promise)
+            eta_us = eta.start_us if eta is not None else reservation.start_us if reservation is not None else None
+            found[job_id] = PendingSummary(positions[job_id], reasons, eta_us, reservation)
             if time.monotonic() > until_s:
                 break
         return found
@@ -59,8 +59,8 @@ class PendingSummaries:
 
 def reservations_of(state: SchedulerState) -> dict[str, ReservedStart]:
     """Of all pending jobs."""
-    found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.reservations.items())
-    return {job_id: promised for job_id, promised in found if promised is not None}
+    found = ((job_id, _reserved(one, state.space.fixed)) for job_id, one in state.timeline.reservations.items())
+    return {job_id: reserved for job_id, reserved in found if reserved is not None}
 
 
 def held_for(row: JobRow) -> list[Reason]:
@@ -74,11 +74,11 @@ def _cure(text: str, row: JobRow) -> str:
     return "release it" if "held by" in text else "wait"
 
 
-def _promised(promise: Reservation | None, fixed: ClusterArrays) -> ReservedStart | None:
-    if promise is None or promise.start_us >= NEVER_US:
+def _reserved(reservation: Reservation | None, fixed: ClusterArrays) -> ReservedStart | None:
+    if reservation is None or reservation.start_us >= NEVER_US:
         return None
     nodes: tuple[str, ...] = ()
-    if promise.placement is not None:
-        nodes = tuple(seat.node for seat in seats_of(promise.job, promise.placement, fixed))
-    latest_us = promise.first_us if promise.first_us < NEVER_US else promise.start_us
-    return ReservedStart(promise.start_us, max(promise.start_us, latest_us), nodes)
+    if reservation.placement is not None:
+        nodes = tuple(seat.node for seat in seats_of(reservation.job, reservation.placement, fixed))
+    latest_us = reservation.first_us if reservation.first_us < NEVER_US else reservation.start_us
+    return ReservedStart(reservation.start_us, max(reservation.start_us, latest_us), nodes)

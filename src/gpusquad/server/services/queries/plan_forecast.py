@@ -99,7 +99,9 @@ class PlanForecaster:
         """In the order of the queue."""
         with self._context.lock:
             state = self._context.state
-            promises = [promise for promise in state.timeline.reservations.values() if promise.start_us < NEVER_US]
+            promises = [
+                reservation for reservation in state.timeline.reservations.values() if reservation.start_us < NEVER_US
+            ]
             return [
                 PlannedReservation(
                     _owner(one.job), one.start_us, max(one.start_us, _known(one.first_us) or 0), _known(one.end_us),
@@ -145,9 +147,9 @@ def planned(state: SchedulerState) -> PlanForecast:
     if not waiting:
         return PlanForecast(state.now_us)
     mid, high = Replay(state, "mid"), Replay(state, "high")
-    everybody = {one.job.id for one in waiting}
-    mid.run(everybody, STEPS)
-    high.run(everybody, STEPS)
+    pending = {one.job.id for one in waiting}
+    mid.run(pending, STEPS)
+    high.run(pending, STEPS)
     runs: list[PlannedRun] = []
     for position, one in enumerate(waiting, 1):
         start_us = mid.started.get(one.job.id)

@@ -78,8 +78,8 @@ class QueryService:
         return WhenAnswer(place, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy, record)
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
-        job, foretold = self._intake.imagine(spec, who)
-        forecast, copy = foretold.forecast, self._copy()
+        job, predicted = self._intake.imagine(spec, who)
+        forecast, copy = predicted.forecast, self._copy()
         answer = explain.what_if(copy, job, forecast, STEPS)
         eta, waits = answer.eta, answer.refused is None and not answer.starts_now
         return WhatIfAnswer(
@@ -155,8 +155,8 @@ def _why_if(copy: SchedulerState, job: Job, forecast: RunTimePrediction) -> list
 
 def _entry(state: SchedulerState, waiting: PendingJob, position: int, starts: Mapping[str, explain.Eta]) -> QueueEntry:
     job = waiting.job
-    promise = state.timeline.reservations.get(job.id)
-    promised_us = promise.start_us if promise is not None and promise.start_us < NEVER_US else None
+    reservation = state.timeline.reservations.get(job.id)
+    promised_us = reservation.start_us if reservation is not None and reservation.start_us < NEVER_US else None
     code, message = _first_blocker(state, waiting, promised_us)
     eta = starts.get(job.id, explain.Eta(promised_us, None))
     return QueueEntry(job.id, position, promised_us, eta.start_us, code, message, eta.high_us)

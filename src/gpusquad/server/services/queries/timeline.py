@@ -30,20 +30,20 @@ class TimelineSpan:
         return start_us < self.to_us and (end_us is None or end_us > self.from_us)
 
 
-class _Named(OwnedResource, Protocol):
+class _NamedResource(OwnedResource, Protocol):
     @property
     def name(self) -> str: ...
 
 
-def timeline(svc: Services, who: Who, ahead: PlanForecaster | None, span: TimelineSpan, cards: Cards) -> Plain:
+def timeline(svc: Services, who: Who, forecaster: PlanForecaster | None, span: TimelineSpan, cards: Cards) -> Plain:
     """``cards``: only these. None: all."""
     with svc.database.read() as c:
         past, has_more = bars(c, span.from_us, span.to_us, span.now_us, cards)
         over = windows_over(c, span.from_us, span.to_us, span.now_us)
-    shows_plan = ahead is not None and span.to_us > span.now_us
-    plan = ahead.plan() if ahead is not None and shows_plan else None
-    reserved = ahead.reservations() if ahead is not None and shows_plan else []
-    ends = ahead.ends() if ahead is not None else {}
+    shows_plan = forecaster is not None and span.to_us > span.now_us
+    plan = forecaster.plan() if forecaster is not None and shows_plan else None
+    reserved = forecaster.reservations() if forecaster is not None and shows_plan else []
+    ends = forecaster.ends() if forecaster is not None else {}
     return {
         "now_s": span.now_us / US_PER_S,
         "from_s": span.from_us / US_PER_S,
@@ -120,7 +120,7 @@ def _planned_run(one: PlannedRun, who: Who) -> Plain:
     }
 
 
-def _named(job_id: str, owner: _Named, who: Who) -> Plain:
+def _named(job_id: str, owner: _NamedResource, who: Who) -> Plain:
     seen = may_see(who, owner)
     return {
         "job": job_id if seen else None,

@@ -27,11 +27,11 @@ class SchedulerLoop:
     """Runs items in its own thread, one pass after another."""
 
     def __init__(self, unit: Callable[[Sequence[Item]], float | None]) -> None:
-        self._turn = unit
+        self._run_batch = unit
         """Handles a batch and returns the seconds until the next call without items. None: only when there are
         items."""
         self._inbox: deque[Item] = deque()
-        self._asked: set[Future] = set()
+        self._futures: set[Future] = set()
         """Futures of callers that wait."""
         self._woken = threading.Condition()
         self._closing = False
@@ -73,15 +73,15 @@ class SchedulerLoop:
 
     def run_pass(self) -> float | None:
         """One pass in the caller's thread. Only valid if the loop was never started: tests in virtual time."""
-        return self._turn(self._take())
+        return self._run_batch(self._take())
 
     def _ask(self, do: Callable[[], Result]) -> Future[Result]:
         future: Future[Result] = Future()
-        future.add_done_callback(self._asked.discard)
+        future.add_done_callback(self._futures.discard)
         with self._woken:
             if self._closing or not self._thread.is_alive():
                 raise ServiceStopping("the service is stopping")
-            self._asked.add(future)
+            self._futures.add(future)
             self._inbox.append(lambda: _settle(future, do))
             self._woken.notify()
         return future
@@ -114,7 +114,7 @@ class SchedulerLoop:
         wait_s: float | None = 0.0
         try:
             while self._wait(wait_s):
-                wait_s = self._turn(self._take())
+                wait_s = self._run_batch(self._take())
         except ServiceStopping:
             pass
         finally:
@@ -130,7 +130,7 @@ class SchedulerLoop:
         """Fail all waiting calls, because the thread has ended."""
         with self._woken:
             self._closing = True
-        for future in list(self._asked):
+        for future in list(self._futures):
             with suppress(InvalidStateError):
                 future.set_exception(error)
 

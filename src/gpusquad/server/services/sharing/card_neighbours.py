@@ -49,7 +49,7 @@ class StepRate:
         return self.now / self.alone if self.now is not None and self.alone else None
 
 
-def company(
+def neighbours_of(
     row: JobRow, cards: Sequence[CardStatus], context: SchedulerContext | None, model: object
 ) -> list[CardNeighbours]:
     """Neighbours on every card that the job holds now."""
@@ -62,15 +62,15 @@ def company(
     return [_on(card, row.id, own, job_of, rate, model) for card in here]
 
 
-def pace(row: JobRow, neighbours: InterferenceLearner | None) -> StepRate:
+def step_rate(row: JobRow, neighbours: InterferenceLearner | None) -> StepRate:
     """Step rate since its neighbours last changed. None if it reports no steps, or not long enough."""
     if neighbours is None:
         return StepRate(None, None)
     try:
-        alone = neighbours.alone_pace(row)
+        alone = neighbours.alone_rate(row)
     except KeyError:  # it has ended
         return StepRate(None, None)
-    since, progress = neighbours.company_since(row), row.progress or {}
+    since, progress = neighbours.neighbours_since(row), row.progress or {}
     step, at_us = progress.get("step"), progress.get("at_us")
     if since is None or step is None or at_us is None:
         return StepRate(None, alone)

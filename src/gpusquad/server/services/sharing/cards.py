@@ -134,7 +134,7 @@ class CardService:
             now = self._policies_now()
             for card in now.keys() | {physical(card.id) for card in self._cards()}:
                 if now.get(card) != self.policy_of(card):
-                    self._tell(card)
+                    self._send_policy(card)
 
     def set(
         self, ref: str, policy: str | None, who: Who, note: str = "",
@@ -153,7 +153,7 @@ class CardService:
                     beside(c, name)
                 row = CardDivideRow(number, at_us, who.user, name, checked, note)
                 self._settings = {**self._settings, name: row}
-            self._tell(name)
+            self._send_policy(name)
         return self._now(card).division
 
     def find(self, ref: str) -> CardStatus:
@@ -196,7 +196,7 @@ class CardService:
             return "told", f"still divided by {now}; changing"
         return "live", "the card is divided by it now"
 
-    def _tell(self, card: str) -> None:
+    def _send_policy(self, card: str) -> None:
         """Send the policy. A daemon that does not answer gets it later, or asks when it restarts."""
         self._ask(lambda: self._divides.set(card, self.policy_of(card)), None)
 

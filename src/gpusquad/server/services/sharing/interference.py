@@ -20,7 +20,7 @@ from gpusquad.server.views import Plain
 
 MAX_WORKLOADS = 64
 """Per card model: a larger heat map cannot be read."""
-_ASKING = (Role("main", 1, Request(gpus=1)),)
+_PROBE = (Role("main", 1, Request(gpus=1)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Learnt:
+class _LearnedPairs:
     own: str
     other: str
     offset: float
@@ -54,30 +54,30 @@ class InterferenceService:
         """``names_all``: include workloads that were only learned, whose names were chosen by tenants."""
         if not isinstance(model, InterferenceTable):
             return {"sharing": None, "cards": [], "truncated": False}
-        learnt = self._learnt(model)
-        gpus = [*model.tables, *(gpu for gpu in learnt if names_all and gpu not in model.tables)]
-        cards = [self._card(model, gpu, learnt.get(gpu, ()), names_all) for gpu in dict.fromkeys(gpus)]
+        learned = self._learned(model)
+        gpus = [*model.tables, *(gpu for gpu in learned if names_all and gpu not in model.tables)]
+        cards = [self._card(model, gpu, learned.get(gpu, ()), names_all) for gpu in dict.fromkeys(gpus)]
         return {
             "sharing": model.sharing,
             "cards": [card for card, _ in cards],
             "truncated": any(has_more for _, has_more in cards),
         }
 
-    def _learnt(self, model: InterferenceTable) -> dict[str, list[_Learnt]]:
+    def _learned(self, model: InterferenceTable) -> dict[str, list[_LearnedPairs]]:
         with self._lock:
             rows = model.dump()["pairs"]
-        found: dict[str, list[_Learnt]] = {}
+        found: dict[str, list[_LearnedPairs]] = {}
         for gpu, own, other, offset, _, seconds in rows:
-            found.setdefault(gpu, []).append(_Learnt(own, other, offset, seconds))
+            found.setdefault(gpu, []).append(_LearnedPairs(own, other, offset, seconds))
         return found
 
     def _card(
-        self, model: InterferenceTable, gpu: str, learnt: Sequence[_Learnt], names_all: bool
+        self, model: InterferenceTable, gpu: str, learned: Sequence[_LearnedPairs], names_all: bool
     ) -> tuple[Plain, bool]:
         measured = model.tables.get(gpu)
-        names = _names(measured, learnt if names_all else ())
+        names = _names(measured, learned if names_all else ())
         shown = names[:MAX_WORKLOADS]
-        seconds = {(one.own, one.other): one.seconds for one in learnt}
+        seconds = {(one.own, one.other): one.seconds for one in learned}
         fit = None if measured is None else self._fit(gpu, measured)
         setting = None if measured is None else measured.setting
         return {
@@ -90,7 +90,7 @@ class InterferenceService:
             "errors": {
                 "splits": None if fit is None else _errors(fit.splits),
                 "triples": None if fit is None else _errors(fit.triples),
-                "running": _errors(_running_errors(learnt)),
+                "running": _errors(_running_errors(learned)),
                 "words": "" if fit is None else fit.words,
             },
         }, len(names) > len(shown)
@@ -107,9 +107,9 @@ class InterferenceService:
             return known
 
 
-def asking(app: str) -> Job:
+def probe(app: str) -> Job:
     """A job of that app, to query the model with."""
-    return Job(id=app, roles=_ASKING, app=app)
+    return Job(id=app, roles=_PROBE, app=app)
 
 
 def source_of(estimate: RateEstimate, watched_s: float | None) -> str:
@@ -119,16 +119,16 @@ def source_of(estimate: RateEstimate, watched_s: float | None) -> str:
     return "measured" if estimate.source == "measured" else "predicted"
 
 
-def _names(measured: MeasurementSeries | None, learnt: Iterable[_Learnt]) -> list[str]:
+def _names(measured: MeasurementSeries | None, learned: Iterable[_LearnedPairs]) -> list[str]:
     """Measured ones first, in the order of measurement."""
     solos = [solo.workload for solo in measured.solos] if measured is not None else []
     beside = [name for run in measured.co_runs for name in run.workloads] if measured is not None else []
-    seen = [name for one in learnt for name in (one.own, one.other)]
+    seen = [name for one in learned for name in (one.own, one.other)]
     return [name for name in dict.fromkeys([*solos, *beside, *seen]) if name]
 
 
 def _pair(model: InterferenceTable, own: str, other: str, gpu: str, watched_s: float | None) -> Plain:
-    found = model.estimate(asking(own), asking(other), gpu)
+    found = model.estimate(probe(own), probe(other), gpu)
     return {
         "own": own,
         "other": other,
@@ -161,14 +161,14 @@ def _interval(one: ConfidenceInterval) -> Plain:
     return {"mean": one.mean, "low": one.low, "high": one.high, "repeats": one.repeats}
 
 
-def _running_errors(learnt: Sequence[_Learnt]) -> Errors | None:
+def _running_errors(learned: Sequence[_LearnedPairs]) -> Errors | None:
     """Correction of each pair: how far measurements or predictions were from observed rates."""
-    if not learnt:
+    if not learned:
         return None
-    relative = np.array([exp(-one.offset) - 1.0 for one in learnt])
+    relative = np.array([exp(-one.offset) - 1.0 for one in learned])
     size = np.abs(relative)
     return Errors(float(np.median(size)), float(np.percentile(size, 90)), float(size.mean()), float(relative.mean()),
-                  len(learnt))  # fmt: skip
+                  len(learned))  # fmt: skip
 
 
 def _errors(found: Errors | None) -> Plain | None:

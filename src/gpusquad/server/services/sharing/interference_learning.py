@@ -101,12 +101,12 @@ class InterferenceLearner:
         self._context = context
         self._known = known
         self._refreshed_us = self._saved_us = 0
-        self._lessons = 0
+        self._observations = 0
         self._to_save: dict[str, Any] | None = None
         self._stretches: dict[str, _Stretch] = {}
         self._alone: OrderedDict[Alike, float] = OrderedDict()
         """Steps per second."""
-        self._company: dict[str, tuple[str, ...]] = {}
+        self._neighbour_keys: dict[str, tuple[str, ...]] = {}
 
     @property
     def rate(self) -> Rate | None:
@@ -118,25 +118,25 @@ class InterferenceLearner:
         """All that is known. None: not used here."""
         return None if self._known is None else self._known.model
 
-    def alone_pace(self, row: JobRow) -> float | None:
+    def alone_rate(self, row: JobRow) -> float | None:
         """Steps per second of such runs alone on such a card. None: never seen. KeyError: the job has ended."""
         if row.id not in self._context.rows:
             raise KeyError(row.id)
         return self._alone.get(_alike(self._context.job(row.id), self._context.gpu_of(row)))
 
-    def company_since(self, row: JobRow) -> tuple[int, int] | None:
+    def neighbours_since(self, row: JobRow) -> tuple[int, int] | None:
         """Time and step at which timing with the current neighbours started. None: not yet."""
         stretch = self._stretches.get(row.id)
         if stretch is None or stretch.at_us is None or stretch.attempt != row.attempt:
             return None
         return stretch.at_us, stretch.step
 
-    def look(self, at_us: int) -> None:
+    def observe(self, at_us: int) -> None:
         """Which runs share cards now. Once for all runs of a sample."""
         if self._known is None:
             return
-        self._company = company_of(list(self._context.rows.values()))
-        for job_id in [job_id for job_id in self._stretches if job_id not in self._company]:
+        self._neighbour_keys = neighbour_key(list(self._context.rows.values()))
+        for job_id in [job_id for job_id in self._stretches if job_id not in self._neighbour_keys]:
             del self._stretches[job_id]
         if at_us - self._refreshed_us >= REFRESH_US:
             self._refreshed_us = at_us
@@ -145,19 +145,19 @@ class InterferenceLearner:
         if at_us - self._saved_us >= SAVE_US:
             self._saved_us = at_us
             self._write()
-            if self._lessons:
-                self._context.loop.post(self._put_away)
+            if self._observations:
+                self._context.loop.post(self._save_later)
 
     def close(self) -> None:
         """After the last decision."""
-        if self._lessons:
-            self._put_away()
+        if self._observations:
+            self._save_later()
         self._write()
 
     def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
         """Add one sample of a run that reports steps."""
         step, seen_us = run.get("step"), run.get("progress_at_us")
-        if self._known is None or step is None or row.id not in self._company:
+        if self._known is None or step is None or row.id not in self._neighbour_keys:
             return
         seen_us = at_us if seen_us is None else int(seen_us)
         stretch = self._stretch(row, at_us)
@@ -171,7 +171,7 @@ class InterferenceLearner:
             stretch.at_us, stretch.step = seen_us, int(step)
 
     def _stretch(self, row: JobRow, at_us: int) -> _Stretch:
-        stretch, company = self._stretches.get(row.id), self._company[row.id]
+        stretch, company = self._stretches.get(row.id), self._neighbour_keys[row.id]
         if stretch is None or (stretch.company, stretch.attempt) != (company, row.attempt):
             stretch = self._stretches[row.id] = _Stretch(company, at_us, attempt=row.attempt)
         return stretch
@@ -183,16 +183,16 @@ class InterferenceLearner:
             self._remember(alike, steps_per_s)
         elif (alone := self._alone.get(alike)) is not None and all(other in self._context.rows for other in company):
             others = [self._context.job(other) for other in company]
-            self._context.loop.post(self._lesson(job, others, gpu, steps_per_s / alone, passed_s))
+            self._context.loop.post(self._observation(job, others, gpu, steps_per_s / alone, passed_s))
 
-    def _lesson(self, job: Job, others: list[Job], gpu: str, ratio: float, passed_s: float) -> Callable[[], None]:
+    def _observation(self, job: Job, others: list[Job], gpu: str, ratio: float, passed_s: float) -> Callable[[], None]:
         def learn() -> None:
             assert self._known is not None
             try:
                 self._known.model.learn(job, others, gpu, ratio, passed_s)
             except Exception:
                 _log.exception("rate beside neighbours not learned", job=job.id)
-            self._lessons += 1
+            self._observations += 1
             self._use()
 
         return learn
@@ -202,9 +202,9 @@ class InterferenceLearner:
     def _use(self) -> None:
         self._context.state.rate = self.rate
 
-    def _put_away(self) -> None:
+    def _save_later(self) -> None:
         assert self._known is not None
-        self._to_save, self._lessons = self._known.model.dump(), 0
+        self._to_save, self._observations = self._known.model.dump(), 0
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ def _alike(job: Job, gpu: str) -> Alike:
     return job.tenant, job.user, job.app, job.command, gpu
 
 
-def company_of(rows: Sequence[JobRow]) -> dict[str, tuple[str, ...]]:
+def neighbour_key(rows: Sequence[JobRow]) -> dict[str, tuple[str, ...]]:
     """Every run on one card with its neighbours. On several cards it is unknown which one slows the run."""
     on_card: dict[str, set[str]] = {}
     cards: dict[str, set[str]] = {}

@@ -74,17 +74,17 @@ class MemoryResizer:
         if not (change.memory or change.memory_milli):
             raise Invalid("memory", "must be greater than zero", "for example 6GiB, 30% or peak")
         runs = JobState(row.state) == JobState.RUNNING
-        held, wanted = (self._each(row, job), self._wanted(row, with_memory(job, change))) if runs else (0, 0)
-        if wanted >= held:
+        held, target = (self._each(row, job), self._target(row, with_memory(job, change))) if runs else (0, 0)
+        if target >= held:
             yield ResizeAgreement(change)
             return
         tasks = len((row.placement or {}).get("tasks", ()))
-        self._context.engine.resize(row.id, row.attempt, tasks, held, wanted)
+        self._context.engine.resize(row.id, row.attempt, tasks, held, target)
         try:
             yield ResizeAgreement(change, row.attempt)
         except (Invalid, Conflict):
             with suppress(Invalid):
-                self._context.engine.resize(row.id, row.attempt, tasks, wanted, held)
+                self._context.engine.resize(row.id, row.attempt, tasks, target, held)
             raise
 
     def check(self, row: JobRow, job: Job, agreed: ResizeAgreement) -> None:
@@ -98,7 +98,7 @@ class MemoryResizer:
             return
         if state != JobState.RUNNING:
             raise Conflict(f"job {row.id} is {row.state}", cure="change its memory when it is running")
-        self._wanted(row, job)
+        self._target(row, job)
         more = _more(self._context.state, job)
         if min(more.values(), default=0) < 0 and agreed.attempt != row.attempt:
             raise Conflict(f"job {row.id} has changed meanwhile", cure="retry")
@@ -112,7 +112,7 @@ class MemoryResizer:
             raise Invalid("memory", "differs between its tasks or cards", "change it while the job is pending")
         return min(amounts, default=0)
 
-    def _wanted(self, row: JobRow, job: Job) -> int:
+    def _target(self, row: JobRow, job: Job) -> int:
         each = self._each(row, job)
         if not each:
             raise Invalid("memory", "is a percentage of a card of unknown memory", "change it while the job is pending")
@@ -144,9 +144,9 @@ class MemoryResizer:
         if not seen:
             raise Invalid("memory", "has no peak yet: the job has not used its card",
                           "give an amount, or retry when the job has used its card")  # fmt: skip
-        wanted = ceil(seen * MARGIN / _MIB) * _MIB
+        target = ceil(seen * MARGIN / _MIB) * _MIB
         runs = JobState(row.state) == JobState.RUNNING
-        return min(wanted, (self._each(row, job) if runs else 0) or wanted)
+        return min(target, (self._each(row, job) if runs else 0) or target)
 
 
 def _most_held(counted: Sequence[int], sampled: int) -> int:
@@ -177,13 +177,13 @@ def _amounts(job: Job, row: JobRow, fixed: ClusterArrays) -> set[int]:
 
 def _more(state: SchedulerState, job: Job) -> Counter[int]:
     """Memory it needs on each of its cards with the new quota, minus what it holds."""
-    run, wanted = state.runs[job.id], job.roles[0].request.share
+    run, target = state.runs[job.id], job.roles[0].request.share
     more: Counter[int] = Counter()
     for part in run.placement.parts:
         held = run.job.groups[part.request_index][0].share
         for card in part.cards.ravel().tolist():
             card_bytes = int(state.space.fixed.card_memory[card])
-            more[card] += _counted(wanted, card_bytes) - _counted(held, card_bytes)
+            more[card] += _counted(target, card_bytes) - _counted(held, card_bytes)
     return more
 
 

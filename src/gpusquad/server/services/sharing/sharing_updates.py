@@ -32,11 +32,11 @@ class SharingUpdates:
     """Computes the parameters for every job; the engine knows which of them share a card."""
 
     def __init__(
-        self, context: SchedulerContext, people: TenantCache, known: InterferenceKnowledge | None = None
+        self, context: SchedulerContext, tenants: TenantCache, known: InterferenceKnowledge | None = None
     ) -> None:
         """``known``: interference between jobs. None: not used here."""
         self._context = context
-        self._tenants = people
+        self._tenants = tenants
         self._known = known
 
     def of(self, row: JobRow, job: Job) -> SharingParams:
@@ -69,14 +69,16 @@ class SharingUpdates:
         gpu = self._context.gpu_of(row)
         if not gpu or not _shares_so(job, model.sharing):
             return plain
-        mates = self._mates(row, model.sharing)[:MOST_APPS]
-        costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
+        neighbours = self._neighbours(row, model.sharing)[:MOST_APPS]
+        costs = {
+            neighbour.app: speed for neighbour in neighbours for speed in model.beside(neighbour, [job], gpu).values()
+        }
         return replace(
             plain, app=job.app, curve=model.curve(job, gpu), solo_per_s=model.solo_per_s(job, gpu),
-            rate_beside=model.beside(job, mates, gpu), neighbour_rates=costs,
+            rate_beside=model.beside(job, neighbours, gpu), neighbour_rates=costs,
         )  # fmt: skip
 
-    def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
+    def _neighbours(self, row: JobRow, sharing: Sharing) -> list[Job]:
         """One job of each app that shares a card with it in this way. Tasks of a gang may share a card with each
         other."""
         space = self._context.state.space

@@ -95,33 +95,33 @@ class SloService:
 
     def __init__(self, divides: CardService, now_us: Callable[[], int]) -> None:
         self._divides, self._now_us = divides, now_us
-        self._looks: deque[SloSnapshot] = deque(maxlen=MAX_SNAPSHOTS)
+        self._snapshots: deque[SloSnapshot] = deque(maxlen=MAX_SNAPSHOTS)
         self._lock = threading.Lock()
 
-    def looks(self, wanted: Sequence[Goal], cards: Sequence[CardStatus]) -> list[SloSnapshot]:
+    def snapshots(self, wanted: Sequence[Goal], cards: Sequence[CardStatus]) -> list[SloSnapshot]:
         """All stored snapshots, with a new one if the last is older than a few seconds."""
         now_us = self._now_us()
         with self._lock:
-            is_due = not self._looks or now_us - self._looks[-1].at_us >= INTERVAL_US
+            is_due = not self._snapshots or now_us - self._snapshots[-1].at_us >= INTERVAL_US
             if is_due:
-                self._looks.append(SloSnapshot(now_us, {}))  # so that no other thread does the same
+                self._snapshots.append(SloSnapshot(now_us, {}))  # so that no other thread does the same
         if is_due:
-            look = SloSnapshot(now_us, self._look({goal.id for goal in wanted if goal.ended_us is None}, cards))
+            snapshot = SloSnapshot(now_us, self._snapshot({goal.id for goal in wanted if goal.ended_us is None}, cards))
             with self._lock:
-                kept = [look if one.at_us == now_us else one for one in self._looks]
-                self._looks.clear()
-                self._looks.extend(kept)
+                kept = [snapshot if one.at_us == now_us else one for one in self._snapshots]
+                self._snapshots.clear()
+                self._snapshots.extend(kept)
         with self._lock:
-            return list(self._looks)
+            return list(self._snapshots)
 
-    def _look(self, wanted: set[str], cards: Sequence[CardStatus]) -> dict[str, SloReport]:
+    def _snapshot(self, wanted: set[str], cards: Sequence[CardStatus]) -> dict[str, SloReport]:
         """The worst of a job's cards: a gang is as good as its slowest task."""
         found: dict[str, SloReport] = {}
         shared = [card for card in cards if any(user.job_id in wanted for user in card.jobs)]
         for card in shared[:MAX_CARDS]:
             for job_id, seen in self._on(card).items():
                 before = found.get(job_id)
-                if job_id in wanted and (before is None or _worth(seen) < _worth(before)):
+                if job_id in wanted and (before is None or _rank(seen) < _rank(before)):
                     found[job_id] = seen
         return found
 
@@ -138,7 +138,7 @@ class SloService:
         }
 
 
-def _worth(seen: SloReport) -> float:
+def _rank(seen: SloReport) -> float:
     return 2.0 if seen.attainment is None else seen.attainment
 
 

@@ -35,8 +35,8 @@ class GoalRecord(PeriodicTask):
             wanted, _ = goals(connection, self._now_us())
         if not any(goal.state == "running" for goal in wanted):
             return 0
-        look = self._service.looks(wanted, self._cards())[-1]
-        rows = [GoalSample(job, look.at_us, seen.attainment, seen.weight) for job, seen in look.jobs.items()]
+        snapshot = self._service.snapshots(wanted, self._cards())[-1]
+        rows = [GoalSample(job, snapshot.at_us, seen.attainment, seen.weight) for job, seen in snapshot.jobs.items()]
         if rows:
             with self._database.write() as connection:
                 goal_samples.append(connection, rows)

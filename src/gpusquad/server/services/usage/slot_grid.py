@@ -116,10 +116,10 @@ def _smallest(grid: SlotGrid, waits: Iterable[GangWait], shapes: Shapes) -> tupl
     which = np.full(grid.slots * LOOKS, -1, dtype=np.int64)
     for at, wait in enumerate(ordered):
         which[grid.between(wait.start_us, wait.end_us)] = at
-    standing = [int(at) for at in np.unique(which) if at >= 0]
-    known = shapes([ordered[at].job_id for at in standing])
+    present = [int(at) for at in np.unique(which) if at >= 0]
+    known = shapes([ordered[at].job_id for at in present])
     per_task, tasks = np.zeros_like(which), np.zeros_like(which)
-    for at in standing:
+    for at in present:
         per_task[which == at], tasks[which == at] = known.get(ordered[at].job_id, (ordered[at].gpus, 1))
     return per_task, tasks
 
