@@ -106,8 +106,16 @@ class Intake:
         self._context.notify(list(zip(numbers, recorded, strict=True)))
         return rows
 
-    def _create_in_cluster(self, submissions: ClusterSubmissions, settled: Sequence[ResolvedJob], predictions: Sequence[JobPrediction],
-                   specs: Sequence[JobSpec], who: Who, group_id: str | None, again: bool) -> list[JobRow]:  # fmt: skip
+    def _create_in_cluster(
+        self,
+        submissions: ClusterSubmissions,
+        settled: Sequence[ResolvedJob],
+        predictions: Sequence[JobPrediction],
+        specs: Sequence[JobSpec],
+        who: Who,
+        group_id: str | None,
+        again: bool,
+    ) -> list[JobRow]:
         """On a cluster: check the jobs as usual, then create them there. They are stored when the engine finds them."""
         requests = submissions.requests(settled, group_id)
         accepted = [
