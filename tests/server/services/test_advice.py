@@ -91,7 +91,7 @@ def test_another_tenant_is_told_nothing(world: World) -> None:
     world.scheduler.reload_tenants()
     run(world, "secret-net", peak_gib=10)
     job_id = world.submit(Who("eve", "other", "member"), name="secret-net", **OPEN)
-    assert all("nothing is known" in line.cause for line in story(world, job_id, "advised"))
+    assert all("no data" in line.cause for line in story(world, job_id, "advised"))
 
 
 # -- auto ----------------------------------------------------------------------------------------------------------

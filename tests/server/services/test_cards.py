@@ -116,7 +116,7 @@ def test_virtual_cards_are_parts_of_one_that_is_divided_as_a_whole(world: World)
 def test_a_card_that_nobody_shares_keeps_its_setting_for_later(world: World):
     made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.policy) == ("unused", "slo")
-    assert "as soon as somebody does" in made.message
+    assert "applies when it is" in made.message
 
 
 def test_a_daemon_that_does_not_answer_is_not_taken_for_none(world: World):

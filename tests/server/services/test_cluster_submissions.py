@@ -180,7 +180,7 @@ def test_a_resent_submission_has_the_same_marks(cluster: Cluster):
         settled = cluster.scheduler._intake._advice.settle(
             specs, [cluster.scheduler._intake._job(one, ADA, 0) for one in specs]
         )
-        marks.append([w.mark for w in cluster.scheduler._submissions.wanted(settled, "group")])  # type: ignore[union-attr]
+        marks.append([w.mark for w in cluster.scheduler._submissions.requests(settled, "group")])  # type: ignore[union-attr]
     assert marks[0] == marks[1]
     assert len({*marks[0]}) == 2
 

@@ -79,7 +79,7 @@ def test_what_is_under_way_is_not_said_to_be_undone(turns: Turns) -> None:
         done.append("in the end")
 
     turns.loop.start()
-    with pytest.raises(Unavailable, match="under way"):
+    with pytest.raises(Unavailable, match="in progress"):
         turns.loop.call(slowly, timeout_s=1)
     answered.set()
     assert turns.loop.call(lambda: list(done)) == ["in the end"]
@@ -91,7 +91,7 @@ def test_nobody_waits_for_a_thread_that_has_ended(turns: Turns, others: ThreadPo
     turns.loop.start()
     turns.handled.wait(WAIT_S)
     asked = others.submit(turns.loop.call, lambda: None, 1000)
-    while not turns.loop._asked:
+    while not turns.loop._futures:
         pass
     turns.breaks = breaks
     if not breaks:

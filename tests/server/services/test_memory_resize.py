@@ -260,7 +260,7 @@ def test_a_percentage_of_cards_of_different_sizes_is_for_one_that_waits(tmp_path
     world = World(tmp_path, Cluster((Node("n", cards, 8000, 64 * GIB),)), database)
     job_id = world.submit(count=2, **part(7))
     world.settle()
-    with pytest.raises(Invalid, match="different parts of different cards"):
+    with pytest.raises(Invalid, match="differs between its tasks or cards"):
         resize(world, job_id, "50%")
     assert not world.engine.resized
 
@@ -269,7 +269,7 @@ def test_of_a_card_whose_memory_is_not_known_there_is_no_percentage(tmp_path, da
     world = World(tmp_path, Cluster((Node("n", (Card("c", memory_bytes=0),), 8000, 64 * GIB),)), database)
     job_id = world.submit(share={"sm": 0.5}, gpus=None)
     world.settle()
-    with pytest.raises(Invalid, match="not known"):
+    with pytest.raises(Invalid, match="of unknown memory"):
         resize(world, job_id, "30%")
     assert told_bytes(world) == []
 

@@ -218,9 +218,9 @@ def test_a_policy_set_while_jobs_run_decides_next_and_survives(world: World) -> 
     world.settle()
     assert (world.state(long), world.state(short)) == ("pending", "running")
     assert world.make().policy().order == "sjf"
-    with pytest.raises(Invalid, match=r"no mode.*put the file into.*name it without \.toml"):
+    with pytest.raises(Invalid, match=r"is unknown.*put the file into.*name it without \.toml"):
         world.scheduler.set_policy({"mode": "./night.toml"}, ADA)
-    with pytest.raises(Invalid, match="no mode"):
+    with pytest.raises(Invalid, match="is unknown"):
         world.scheduler.set_policy({"mode": "../../etc/passwd"}, ADA)
     with pytest.raises(Invalid):
         world.scheduler.set_policy({"order": "nonsense"}, ADA)
