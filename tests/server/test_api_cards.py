@@ -102,7 +102,7 @@ def test_where_nothing_is_divided_it_is_kept_and_said(make_rig: Any):
     answer = put(rig, "0", policy="slo")
     assert answer.status_code == 200
     assert answer.json()["divide"]["effect"] == "kept"
-    assert "takes effect where cards are shared for real" in answer.json()["divide"]["message"]
+    assert "takes effect where shares are enforced" in answer.json()["divide"]["message"]
     assert rig.get("cards/0").json()["now"] is None
 
 

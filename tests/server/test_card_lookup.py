@@ -56,7 +56,7 @@ def test_the_place_of_a_card_that_is_not_there_is_no_beginning():
 
 @pytest.mark.parametrize(
     ("ref", "known", "cure"),
-    [("0", TWO, "n0/0"), ("GPU-8f", TWO, "more of it"), ("n0", MANY, "more of it")],
+    [("0", TWO, "n0/0"), ("GPU-8f", TWO, "a longer prefix"), ("n0", MANY, "a longer prefix")],
 )
 def test_several_may_be_meant(ref: str, known: list[CardStatus], cure: str):
     with pytest.raises(Conflict) as caught:
