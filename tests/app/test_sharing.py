@@ -115,7 +115,7 @@ def test_config_accepts_deprecated_name_with_a_warning(tmp_path: Path, name: str
 
 def test_a_time_that_is_too_short_is_told_with_its_cure(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[sharing]\nfail_open_ms = 100\n")
-    with pytest.raises(Invalid, match=r"100 is no time .*use 500 to 3600000, or 0"):
+    with pytest.raises(Invalid, match=r"100 is out of range .*use 500 to 3600000, or 0"):
         load_config(tmp_path)
 
 

@@ -306,7 +306,7 @@ def test_without_mps_virtual_cards_take_turns_on_all_sms(story: Story) -> None:
     for job_id in jobs:
         assert story.said(job_id) == {"answers": [0, 2], "total": CARD_BYTES // 2}
     assert {(one["within"], one["sm_milli"]) for one in story.tenants().values()} == {(0, 500)}
-    assert "takes turns with the other virtual cards" in running_note(service, jobs[0])
+    assert "time-sliced with the other virtual cards" in running_note(service, jobs[0])
     story.go.touch()
     assert {service.wait(job_id)["state"] for job_id in jobs} == {"succeeded"}
 

@@ -55,7 +55,7 @@ def test_what_was_measured_is_charged_to_each_process(place: Place, uuid: str) -
     assert clients(quota)["a/0"]["used_bytes"] == 2 * COST
     assert [peer("alloc(30 * MIB)")[0] for peer in peers] == [OUT_OF_MEMORY, OUT_OF_MEMORY]
     assert peers[0]("alloc(26 * MIB)")[0] == 0
-    with pytest.raises(Invalid, match="charged here for a process's CUDA context"):
+    with pytest.raises(Invalid, match="charged for the CUDA context of a process"):
         attach(quota, "b", 37)
 
 
@@ -100,7 +100,7 @@ def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: 
     quota.release_all_but(set())
     attach(quota, "b", 100)
     assert quota.status(CARD.id)["context_bytes"] == COST
-    with pytest.raises(Invalid, match=r"^memory: .*charged here"):
+    with pytest.raises(Invalid, match=r"^memory: .*charged for"):
         quota.resize(holder("b"), COST)
 
 

@@ -29,7 +29,7 @@ def test_after_a_fault_it_is_made_anew(pool: MpsPool, mps: FakeMps) -> None:
     left.touch()
     folder = pool.pipes.stat().st_ino
     mps.put("status", "FAULT\n")
-    pool.mend()
+    pool.repair()
     assert mps.count("quit") == 1
     assert mps.count("-d") == 2
     assert not left.exists()
@@ -44,9 +44,9 @@ def test_a_daemon_that_died_is_started_again(pool: MpsPool, mps: FakeMps) -> Non
 
 
 def test_it_is_not_looked_at_all_the_time(pool: MpsPool, mps: FakeMps) -> None:
-    pool.mend()
+    pool.repair()
     asked = len(mps.asked)
-    pool.mend()
+    pool.repair()
     assert len(mps.asked) == asked
 
 
@@ -60,10 +60,10 @@ def test_stopping_leaves_nothing(pool: MpsPool, mps: FakeMps) -> None:
 
 
 def test_only_clients_are_let_go(pool: MpsPool, mps: FakeMps) -> None:
-    assert pool.let_go([5]) == []
+    assert pool.terminate([5]) == []
     assert pool.start()
     mps.put("clients", "5\n6\n")
-    assert pool.let_go([5, 7]) == [5]
+    assert pool.terminate([5, 7]) == [5]
     assert mps.count("terminate_client") == 1
     assert "terminate_client 77 5" in mps.asked
     assert pool.pids() == [999999999, 77]
@@ -74,7 +74,7 @@ def test_says_why_there_is_none(pool: MpsPool, mps: FakeMps, tmp_path: Path, cap
     assert not pool.start()
     assert not pool.start()
     assert "cannot start" in pool.trouble
-    assert sum("take turns" in record.getMessage() for record in caplog.records) == 1
+    assert sum("time-sliced" in record.getMessage() for record in caplog.records) == 1
     assert not MpsPool("GPU-1", tmp_path / "other", wanted=False).start()
 
 
@@ -83,7 +83,7 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = MpsPool("GPU-1", tmp_path / "mps")
     assert not pool.start()
     assert "not installed" in pool.trouble
-    assert pool.let_go([1]) == pool.pids() == []
+    assert pool.terminate([1]) == pool.pids() == []
 
 
 def test_clients_are_told(pool: MpsPool, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_a_part_of_the_sms_is_as_large_a_part_of_the_memory(place: Place) -> Non
     quota = place.quota()
     quota.attach([CARD], holder("a"), Share(sm_milli=750), SharingParams())
     assert clients(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes * 3 // 4
-    with pytest.raises(Invalid, match="ask for less"):
+    with pytest.raises(Invalid, match="request less"):
         attach(quota, "b", 257)  # MiB, of 1,024
     attach(quota, "b", 256)
 

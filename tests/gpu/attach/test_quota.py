@@ -171,7 +171,7 @@ def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps)
     assert (client["quota_bytes"], client["within"], client["sm_milli"]) == (CARD.memory_bytes // 3, 0b1100, 0)
     assert quota.status(second.id)["card"] == CARD.id
     assert list(quota.policies()) == [CARD.id]
-    with pytest.raises(Invalid, match=r"gpus: 2 virtual cards for one task \(ask for gpus: 1\)"):
+    with pytest.raises(Invalid, match=r"gpus: 2 virtual cards for one task \(request gpus: 1\)"):
         quota.attach([second, second], holder("b"), None, SharingParams())
 
 
@@ -183,7 +183,7 @@ def test_whoever_takes_turns_on_a_virtual_card_has_a_part_of_the_time(
     told = quota.attach([SECOND], holder("a"), share, SharingParams())
     [client] = clients(quota).values()
     assert (client["within"], client["sm_milli"], client["is_time_sliced"]) == (0, guaranteed_milli, True)
-    assert "takes turns with the other virtual cards, on all SMs" in told.notes[-1]
+    assert "time-sliced with the other virtual cards on all SMs" in told.notes[-1]
     assert quota.attach([SECOND], holder("a"), share, SharingParams()) == told
 
 
@@ -199,7 +199,7 @@ def test_a_standing_counts_though_the_memory_in_it_is_refused(place: Place) -> N
 def test_more_memory_than_there_is(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a", 800)
-    with pytest.raises(Invalid, match="ask for less") as refused:
+    with pytest.raises(Invalid, match="request less") as refused:
         attach(quota, "b", 300)
     assert not isinstance(refused.value, NotReady)  # a matter of what was asked for
     with pytest.raises(Invalid, match="one card only"):
@@ -211,11 +211,11 @@ def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None
     told = attach(place.quota(), "a", 30)
     quota = place.quota(context_bytes=30 * MIB)
     assert attach(quota, "a", 30) == told  # it runs already
-    with pytest.raises(Invalid, match=r"31\.5 MB is no more than the 31\.5 MB .*context_bytes") as refused:
+    with pytest.raises(Invalid, match=r"31\.5 MB does not exceed the 31\.5 MB .*context_bytes") as refused:
         attach(quota, "b", 30)
     assert refused.value.field == "share.memory"
     attach(quota, "b", 31)
-    with pytest.raises(Invalid, match=r"share: 2\.9% of the card's memory: .* is no more than") as refused:
+    with pytest.raises(Invalid, match=r"share: 2\.9% of the card's memory: .* does not exceed") as refused:
         quota.attach([CARD], holder("c"), Share(sm_milli=29), SharingParams())  # 29.7 of 1,024 MiB
     assert refused.value.field == "share", "memory was not named"
     quota.attach(
@@ -238,7 +238,7 @@ def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> Non
     quota = place.quota(QuotaFile(folder=tmp_path / "quota"), strict=False)
     attach(quota, "a", 800)
     told = attach(quota, "b", 300)
-    assert "not kept to its part" in told.notes[0]
+    assert "share is not enforced" in told.notes[0]
     assert Path(told.mounts[0].outside).exists()
     quota.release_all_but({"a"})
     assert not Path(told.mounts[0].outside).exists()
@@ -253,7 +253,7 @@ def test_says_why_a_daemon_does_not_start(place: Place) -> None:
 def test_a_folder_that_cannot_be_made(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     quota = place.quota(folder=tmp_path / "file" / "below")
-    with pytest.raises(NotReady, match="folder cannot be used"):
+    with pytest.raises(NotReady, match="cannot use its folder"):
         attach(quota, "a")
     place.quotas.clear()
 
@@ -354,7 +354,7 @@ def test_who_waited_for_another_to_give_a_card_up_does_not_try_again(place: Plac
 
     class HeldByAnother:
         def __enter__(self) -> None:
-            quota._left_until_s[CARD.id] = float("inf")
+            quota._retry_at_s[CARD.id] = float("inf")
 
         def __exit__(self, *_: object) -> None: ...
 
@@ -370,7 +370,7 @@ def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Pl
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "detach", "id": "a/0"})
     quota.change(holder("a"), SharingParams(weight=2.0))
     quota.release_all_but(set())
-    assert quota.status(CARD.id)["mps"] == "none: tenants take turns"
+    assert quota.status(CARD.id)["mps"] == "none: jobs are time-sliced"
     attach(quota, "b", 1000)
     quota.change(holder("b"), SharingParams(weight=2.0))
     assert clients(quota)["b/0"]["weight"] == 2.0
@@ -386,7 +386,7 @@ def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
         patched.setattr(card_manager.CardManager, "ask", no_answer)
         quota.release_all_but({"b"})
     assert set(clients(quota)) == {"a/0", "b/0"}
-    quota._left_until_s.clear()  # a while has passed
+    quota._retry_at_s.clear()  # a while has passed
     quota.maintain()
     assert set(clients(quota)) == {"b/0"}
 

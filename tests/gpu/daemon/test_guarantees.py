@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.gpu.daemon.guarantees import MOST_US, GuaranteeGuard
+from gpusquad.gpu.daemon.guarantees import MAX_LAG_US, GuaranteeGuard
 from gpusquad.model.squad import DivideState, GpuClient, ShareableCard, Squad
 from tests.policies.divide.snapshots import CARD, client, crowds, rivals, running
 
@@ -81,7 +81,7 @@ def test_those_who_take_turns_are_promised_time_and_no_groups():
         squad = keeps.next_squad(now, CARD, rivals, state)
         state = squad.state
         assert not any(member.groups for member in squad.members)
-        by_turns += "had less than promised" in squad.why
+        by_turns += "had less than guaranteed" in squad.why
         for name, us in served(squad, now, CARD).items():
             attained[name] += us
     total = sum(attained.values())
@@ -113,7 +113,7 @@ def test_debts_are_bounded_both_ways(steps):
         first, second = first + step, second + step // 7
         now = [client(0, attained_us=first, guaranteed_milli=100), client(1, attained_us=second, guaranteed_milli=900)]
         keeps.next_squad(now, CARD, rivals, DivideState())
-        assert all(abs(us) <= MOST_US for us in keeps.behind_us.values())
+        assert all(abs(us) <= MAX_LAG_US for us in keeps.behind_us.values())
 
 
 def test_it_says_who_was_short():

@@ -190,7 +190,7 @@ def test_tenants_come_and_go():
         squads.attach(GpuClientSpec("c"), 30)
     squads.attach(GpuClientSpec("d"), 30)
     squads.attach(GpuClientSpec("e"), 30)
-    with pytest.raises(Invalid, match="no slot"):
+    with pytest.raises(Invalid, match="no free slot"):
         squads.attach(GpuClientSpec("f"), 30)
 
 
@@ -258,7 +258,7 @@ def test_quotas_never_promise_more_than_there_is():
     squads, region = started()
     squads.attach(GpuClientSpec("a", quota_bytes=60), 0)
     assert region.grants[0].quota_bytes == 60
-    with pytest.raises(Invalid, match="of 40 bytes"):
+    with pytest.raises(Invalid, match="the 40 bytes"):
         squads.attach(GpuClientSpec("b", quota_bytes=50), 0)
     squads.change(GpuClientSpec("a", quota_bytes=90), 5)
     squads.step(10)
@@ -356,7 +356,7 @@ def test_strangers_are_told_of():
 def test_strangers_may_bar_the_card():
     squads, _ = started(rule="refuse")
     squads.processes([UnmanagedProcess(9)], ())
-    with pytest.raises(NotReady, match="nobody holds are on it: 9"):
+    with pytest.raises(NotReady, match="has unmanaged processes: 9"):
         squads.attach(GpuClientSpec("a"), 0)
     squads.processes([], ())
     squads.attach(GpuClientSpec("a"), 0)

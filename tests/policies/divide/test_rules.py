@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from gpusquad import registry
-from gpusquad.gpu.daemon.starvation import PATIENCE, StarvationGuard
+from gpusquad.gpu.daemon.starvation import MAX_UNSERVED_SQUADS, StarvationGuard
 from gpusquad.gpu.daemon.table_rates import TableRates
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
@@ -243,10 +243,10 @@ def test_a_latency_target_met_with_ease_stands_back_for_no_goal_however_importan
 
 def test_a_service_that_never_rests_leaves_something():
     policy = StarvationGuard(SloDivide())
-    squads = squads_in_a_row(policy, [service(0, per_s=400.0), client(1)], 4 * PATIENCE, with_rho(0.8))
+    squads = squads_in_a_row(policy, [service(0, per_s=400.0), client(1)], 4 * MAX_UNSERVED_SQUADS, with_rho(0.8))
     served = [at for at, squad in enumerate(squads) if 1 in running(squad, [service(0), client(1)])]
     assert len(served) == 3
-    assert min(b - a for a, b in pairwise(served)) >= PATIENCE
+    assert min(b - a for a, b in pairwise(served)) >= MAX_UNSERVED_SQUADS
     assert "t1 had nothing for too long" in squads[served[0]].why
 
 
@@ -254,7 +254,7 @@ def test_whoever_had_nothing_for_too_long_beside_a_raised_one_is_not_passed_for_
     short = client(0, kernel_us=30.0, app="short", rate_beside={"long": 0.67})
     long = client(1, kernel_us=90.0, app="long", rate_beside={"short": 0.56})
     policy, state, levels = StarvationGuard(registry.create("divide", "hybrid")), DivideState(), []
-    for at in range(PATIENCE + 2):
+    for at in range(MAX_UNSERVED_SQUADS + 2):
         squad = policy.next_squad([replace(short, attained_us=at * 2000), long], CARD, TableRates(), state)
         state, levels = squad.state, [*levels, squad.members[0].level]
     assert levels[1] > 0 in levels

@@ -1,5 +1,5 @@
-"""Tenants on real cards: each card's daemon and MPS pool, and what a process or container is told to keep to its part.
+"""GPU clients on real cards: each card's daemon and MPS pool, and what a process or container needs for its share.
 
-``quota.SquadQuota`` is what an engine or agent uses; ``settings.Settings`` is all that can be chosen; one
-``manager.CardKeeper`` looks after each card. Cards that are only simulated have none of this.
+Engines and agents use ``quota.SquadQuota``. ``settings.CardSharingSettings`` has the options. One
+``card_manager.CardManager`` manages each card. Simulated cards have none of this.
 """

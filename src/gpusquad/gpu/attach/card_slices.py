@@ -1,4 +1,4 @@
-"""Where on which physical card a tenant belongs: a virtual card is some SM groups and some memory of one."""
+"""The slice of a physical card that a client uses: a virtual card is some SM groups and some memory of it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpusquad.model.virtual import part_named
 
 @dataclass(frozen=True, slots=True)
 class CardSlice:
-    """``card`` is the one that the driver knows."""
+    """``card`` is the physical card."""
 
     card: Card
     within: int = 0
-    """The SM groups of a virtual card; 0: all."""
+    """Mask of the SM groups of a virtual card; 0: all."""
     memory_bytes: int = 0
-    """Of a virtual card; 0: not limited."""
+    """Memory of a virtual card; 0: not limited."""
     parts: int = 1
-    """Virtual cards that the physical one is shown as."""
+    """Number of virtual cards on the physical one."""
 
     def quota_bytes(self, share: Share | None) -> int:
         """0: not limited."""
@@ -29,20 +29,19 @@ class CardSlice:
             return self.memory_bytes
         return share.memory_on(self.memory_bytes or self.card.memory_bytes)
 
-    def promised(self, share: Share | None, takes_turns: bool) -> dict[str, int]:
-        """What the card's daemon is told of it. SMs of its own are worth something while others run beside it: whoever
-        takes turns with them instead has all SMs in its turns, and as large a part of the time. A share of the memory
-        alone is promised nothing, here as there."""
+    def sm_guarantee(self, share: Share | None, is_time_sliced: bool) -> dict[str, int]:
+        """SM fields of the daemon's spec. Own SMs matter only while others run concurrently: a time-sliced client gets
+        all SMs and the same fraction of the time instead. A share of memory alone has no SM guarantee."""
         sm_milli = share.sm_milli if share is not None else 0
         if not self.within:
             return {"sm_milli": sm_milli}
-        if not takes_turns:
+        if not is_time_sliced:
             return {"sm_milli": sm_milli, "within": self.within}
         return {"sm_milli": (WHOLE_MILLI if share is None else sm_milli) // self.parts, "within": 0}
 
 
 def place_on(card: Card) -> CardSlice:
-    """Of a virtual card only its own size is known; the physical one's is what all such parts come to."""
+    """Only the size of a virtual card is known; that of the physical card is the sum of all its virtual cards."""
     part = part_named(card.id)
     if part is None:
         return CardSlice(card)

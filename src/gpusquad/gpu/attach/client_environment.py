@@ -1,7 +1,7 @@
-"""How a tenant is told of its part: by the environment of a process, or by what is mounted into a container.
+"""What a client gets for its share: environment variables of a process, or mounts of a container.
 
-A new shell may shed an environment; a container cannot shed its mounts. There the loader finds the library by
-``/etc/ld.so.preload`` and the library its files by fixed paths, so that no variable is needed but those of MPS.
+A shell can drop its environment; a container cannot drop its mounts. There the loader finds the shim through
+``/etc/ld.so.preload``, and the shim finds its files by fixed paths, so only MPS needs variables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpusquad.gpu.attach.settings import CardSharingSettings
 _PRELOAD, _TENANT = "LD_PRELOAD", "GPUSQUAD_TENANT"
 LIBRARY_INSIDE = "/usr/lib/gpusquad/libgpusquad.so"
 PRELOAD_INSIDE = "/etc/ld.so.preload"
-TENANT_INSIDE, MATES_INSIDE = "/run/gpusquad/tenant", "/run/gpusquad/tenants"
+TENANT_INSIDE, NEIGHBOURS_INSIDE = "/run/gpusquad/tenant", "/run/gpusquad/tenants"
 DECISIONS_INSIDE = "/run/gpusquad/decisions"
 
 
@@ -27,15 +27,15 @@ def to_process(told: AttachRecord, client: Path, library: Path) -> Attachment:
 
 
 def own_environment() -> dict[str, str]:
-    """For our programs that look after tenants: none of them is one, whoever started us."""
+    """Environment of our own helper programs, which must not run as clients even if this process does."""
     return {name: value for name, value in os.environ.items() if name not in (_PRELOAD, _TENANT)}
 
 
 def to_container(
     told: AttachRecord, client: Path, decisions: Path, library: Path, pool: MpsPool, settings: CardSharingSettings
 ) -> Attachment:
-    """Mates' files can be read and not written, its own through another mount of the same file. No file that is
-    mounted alone is ever replaced while its tenant is attached: a mount would go on showing the old one."""
+    """Neighbours' files are mounted read-only, its own also writable through a second mount. A file that is mounted
+    alone is never replaced while its client is attached: the mount would keep showing the old one."""
     preload = settings.folder / "ld.so.preload"
     write_preload(preload)
     mounts = [
@@ -43,7 +43,7 @@ def to_container(
         Mount(PRELOAD_INSIDE, str(preload)),
         Mount(TENANT_INSIDE, str(client), read_only=False),
         Mount(DECISIONS_INSIDE, str(decisions)),
-        Mount(MATES_INSIDE, str(client.parent)),
+        Mount(NEIGHBOURS_INSIDE, str(client.parent)),
     ]
     if told.is_pooled:
         mounts.append(Mount(str(pool.pipes), str(pool.pipes), read_only=False))
@@ -53,7 +53,7 @@ def to_container(
 
 
 def write_preload(file: Path) -> None:
-    """Once: containers have it mounted."""
+    """Write it once: containers have it mounted."""
     content = f"{LIBRARY_INSIDE}\n"
     if not file.exists() or file.read_text(encoding="utf-8") != content:
         write_whole(file, content)

@@ -1,4 +1,4 @@
-"""A tenant that is about to be killed, or told to end: what it has on the card is done first."""
+"""Finishing a client's queued work before its processes are killed or get SIGTERM."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import time
 from collections.abc import Sequence
 
 from gpusquad.gpu.attach.card_manager import PATIENCE_S, QUICK_S, CardManager
-from gpusquad.gpu.daemon.wire import LONGEST_HOLD_US
+from gpusquad.gpu.daemon.wire import MAX_HOLD_US
 from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
 
 _LOOK_S = 0.02
 _STILL_HELD_S = 30.0
-"""After it is done, until somebody has killed it. Then it is let go, so that one that was not killed does not hang."""
+"""Hold after its work is done, until it is killed. Then it is released, so that it does not hang if it was not."""
 _TOLD_S = 0.2
-"""After a pause, until the signal that was waited with has come. Then what handles it has the card again."""
+"""Hold after a pause, until SIGTERM has arrived. Then its handler can use the card."""
 _LOOKS = 2
-"""The first look after it was told to hold it may be the daemon's last one from before."""
+"""The first status after a hold may be from before it."""
 
 
 def pause(clients: Sequence[tuple[CardManager, str]], within_s: float) -> bool:
-    """All are held before one is waited for. Whether nothing of them is on their cards. It ends by itself, whoever is
-    gone by then, and never after its time: somebody may hold them for longer since."""
+    """Hold all clients, then wait for their work. True: none is left. The holds end by themselves and are not extended
+    after the time limit, because another call may have set longer ones."""
     until_s = time.monotonic() + within_s
     for manager, name in clients:
         _hold_before(until_s, manager, name, within_s + _TOLD_S)
@@ -36,12 +36,12 @@ def pause(clients: Sequence[tuple[CardManager, str]], within_s: float) -> bool:
 def wait_until_done(
     manager: CardManager, name: str, within_s: float, still_held_s: float = _STILL_HELD_S
 ) -> tuple[bool, set[int]]:
-    """Whether nothing of it is on the card, and the pids it told of."""
+    """Whether it has no work left on the card, and its reported pids."""
     until_s, is_held, quiet = time.monotonic() + within_s, False, 0
     while True:
         answer = manager.ask_if_running({"do": "status"})
         if answer is None:
-            return False, set()  # nobody knows what it does
+            return False, set()  # its state is unknown
         one = next((one for one in answer["tenants"] if one["id"] == name), None)
         if one is None:
             return True, set()
@@ -62,7 +62,7 @@ def _hold_before(until_s: float, manager: CardManager, name: str, for_s: float) 
 
 def _hold(manager: CardManager, name: str, for_s: float, answers_within_s: float = PATIENCE_S) -> bool:
     """False: it has left the card."""
-    for_us = min(int(for_s * US_PER_S), LONGEST_HOLD_US)
+    for_us = min(int(for_s * US_PER_S), MAX_HOLD_US)
     try:
         manager.ask_if_running({"do": "hold", "id": name, "for_us": for_us}, answers_within_s)
     except Invalid:

@@ -1,4 +1,4 @@
-"""The library as tenants find it: a file that any user of the machine can load, and that stays where it is."""
+"""The shim for clients: a file that any user of the machine can load and that does not move."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.model.errors import NotReady
 
 ROOTS = Path("/var/lib/gpusquad/lib")
-"""Root's own folders are closed to others, and a library that cannot be read is left out without an error."""
+"""Others cannot read root's folders, and the loader skips an unreadable library without an error."""
 
 
 def client_library(settings: CardSharingSettings) -> Path:
-    """A copy named by its content: tenants that have loaded an older one keep it."""
+    """Path of the copy, named by its content: clients that loaded an older one keep it."""
     built = settings.library or _built()
-    if settings.library is None and not built.exists():  # caches are cleared; a missing library holds nobody
+    if settings.library is None and not built.exists():  # caches may be cleared; a missing library enforces nothing
         _built.cache_clear()
         built = _built()
     folder = settings.library_folder or (ROOTS if os.geteuid() == 0 else None)
@@ -34,8 +34,8 @@ def client_library(settings: CardSharingSettings) -> Path:
 def _built() -> Path:
     try:
         return build.library()
-    except RuntimeError as error:  # a user id that has no home
-        raise NotReady("library", f"there is no place to build it: {error}", "set HOME or XDG_CACHE_HOME") from None
+    except RuntimeError as error:  # a user without a home
+        raise NotReady("library", f"has no folder to be built in: {error}", "set HOME or XDG_CACHE_HOME") from None
 
 
 def _published(built: Path, folder: Path) -> Path:
@@ -43,7 +43,7 @@ def _published(built: Path, folder: Path) -> Path:
     target = folder / hashlib.sha256(content).hexdigest()[:16] / "libgpusquad.so"
     make_open(target.parent)
     for place in (target.parent, folder):
-        place.chmod(0o755)  # also if somebody has closed it since
+        place.chmod(0o755)  # also if its mode was changed since
     if _has(target, content):
         return target
     draft = target.with_name(f".{target.name}.{os.getpid()}")
@@ -54,7 +54,7 @@ def _published(built: Path, folder: Path) -> Path:
 
 
 def _has(file: Path, content: bytes) -> bool:
-    """All of it: after a power cut a file may have its name and not its content, and then it is loaded by nobody."""
+    """Compare the whole content: after a power failure a file may exist without it, and would not load."""
     try:
         return file.read_bytes() == content
     except FileNotFoundError:

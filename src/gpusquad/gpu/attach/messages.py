@@ -1,4 +1,4 @@
-"""What people are told of a card that is shared."""
+"""Messages about shared cards, for users."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def mps_in_words(manager: CardManager, told: Mapping[str, AttachRecord]) -> str:
     if pooled:
         return f"pool of {pooled}"
     if not manager.pool.is_installed:
-        return "none: tenants take turns"
+        return "none: jobs are time-sliced"
     return manager.pool.trouble or "not needed now"
 
 
-def told_to_people(error: Invalid | OSError) -> Invalid:
+def as_invalid(error: Invalid | OSError) -> Invalid:
     if isinstance(error, Invalid):
         return error
-    return NotReady("card", f"its folder cannot be used: {error}", "make it writable for the service")
+    return NotReady("card", f"cannot use its folder: {error}", "make it writable for the service")

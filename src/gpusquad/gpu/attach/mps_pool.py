@@ -1,7 +1,6 @@
-"""The MPS pool of a card: tenants of the class ``shared`` run at once in it, and a fatal fault of one reaches all.
+"""The MPS pool of a card: ``shared`` clients run concurrently in it, and a fatal fault of one ends all of them.
 
-It is started for the first of them and stopped after the last. One server serves one user, so all of them are of one
-user id.
+It starts with the first client and stops after the last. An MPS server serves one user, so all have one user id.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.sharing_params import SharingParams
 
 IMPORTANT, BEST_EFFORT = 0, 1
-"""Client priorities of MPS: the lower number goes first."""
+"""MPS client priorities: the lower number goes first."""
 _PRIORITY, _LIMIT = "CUDA_MPS_CLIENT_PRIORITY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 _MIB = 1 << 20
-_LOOK_EVERY_S = 15.0
+_CHECK_INTERVAL_S = 15.0
 _log = logging.getLogger(__name__)
 
 
 class MpsPool:
-    """``trouble`` says in words why there is none."""
+    """``trouble``: message why there is no pool."""
 
     def __init__(self, uuid: str, folder: Path, wanted: bool = True, run: ProgramRunner = run_here) -> None:
         self._daemon = MpsDaemon(uuid, folder, run)
@@ -43,7 +42,7 @@ class MpsPool:
         return self._daemon.pipes
 
     def start(self) -> bool:
-        """Runs, is found running, or is started. False: ``trouble`` says why not, and tenants are time sliced."""
+        """Start the pool unless it runs. False: ``trouble`` says why not, and clients are time-sliced."""
         if not self._wanted:
             return self._none("MPS is turned off in the settings")
         if not self.is_installed:
@@ -56,22 +55,22 @@ class MpsPool:
         self.trouble = ""
         return True
 
-    def mend(self) -> None:
-        """Now and then, while tenants are in it: after a fault, or if its daemon died, there is a new one."""
-        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+    def repair(self) -> None:
+        """Restart the pool after a fault or the end of its daemon. Called regularly while it has clients."""
+        if time.monotonic() - self._looked_s >= _CHECK_INTERVAL_S:
             self._looked_s = time.monotonic()
             self.start()
 
     def stop(self) -> None:
-        """Nothing happens if it does not run."""
+        """Stop the pool if it runs."""
         if self._daemon.pid() is not None and self.is_installed:
             with contextlib.suppress(Invalid, OSError):
                 self._daemon.quit()
         shutil.rmtree(self._daemon.folder, ignore_errors=True)
 
     def env(self, is_important: bool, limit_bytes: int | None = None) -> dict[str, str]:
-        """For a tenant's processes. The priority is fixed when they start. Of a card that has a UUID the engine says
-        itself which it is; one with a number has number 0 here."""
+        """Environment of a client's processes. The priority is fixed when they start. The engine sets the UUID of the
+        card; a card without one has number 0 here."""
         env = self._daemon.env()
         if env["CUDA_VISIBLE_DEVICES"] != "0":
             del env["CUDA_VISIBLE_DEVICES"]
@@ -81,7 +80,7 @@ class MpsPool:
         return env
 
     def pids(self) -> list[int]:
-        """Of its daemon and servers, which the driver lists among the card's processes."""
+        """Pids of its daemon and servers, which the driver lists among the card's processes."""
         pid = self._daemon.pid()
         if pid is None:
             return []
@@ -90,14 +89,14 @@ class MpsPool:
         except (Invalid, OSError):
             return [pid]
 
-    def let_go(self, pids: Collection[int]) -> list[int]:
-        """Clients that are about to be killed. Those that were clients."""
+    def terminate(self, pids: Collection[int]) -> list[int]:
+        """Terminate MPS clients before they are killed. Returns those that were MPS clients."""
         if not pids or self._daemon.pid() is None:
             return []
         try:
             return self._daemon.terminate(pids)
         except (Invalid, OSError) as error:
-            _log.warning("MPS did not let go of %s: %s", sorted(pids), error)
+            _log.warning("MPS did not release %s: %s", sorted(pids), error)
             return []
 
     def _is_well(self) -> bool:
@@ -106,9 +105,9 @@ class MpsPool:
         try:
             if not self._daemon.is_faulty():
                 return True
-            _log.warning("a fault of one tenant has reached all in the MPS pool %s: it is made anew", self.pipes.parent)
+            _log.warning("restarting the MPS pool %s: a client had a fatal fault", self.pipes.parent)
         except Invalid as error:
-            _log.warning("the MPS pool %s is made anew: %s", self.pipes.parent, error)
+            _log.warning("restarting the MPS pool %s: %s", self.pipes.parent, error)
         return False
 
     def _restart(self) -> None:
@@ -125,11 +124,11 @@ class MpsPool:
 
     def _none(self, why: str) -> bool:
         if why != self.trouble:
-            _log.warning("no MPS pool, so tenants of the card take turns (time slicing): %s", why)
+            _log.warning("no MPS pool; clients of the card are time-sliced: %s", why)
         self.trouble = why
         return False
 
 
 def is_important(sharing_params: SharingParams) -> bool:
-    """Passes queued work of others in MPS: who has a latency goal, or stands above normal."""
+    """Whether its kernels go before waiting kernels of others in MPS: latency SLO, or priority above normal."""
     return sharing_params.priority > 0 or (sharing_params.slo is not None and sharing_params.slo.latency_us is not None)

@@ -1,4 +1,4 @@
-"""Keeps tenants of real cards to their parts: quota, share and policy, by a daemon for each card."""
+"""Card sharing on real cards: memory quotas, shares and divide policies, with one daemon per card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.gpu.attach.card_slices import CardSlice, place_on
 from gpusquad.gpu.attach.client_environment import to_container, to_process
 from gpusquad.gpu.attach.drain import pause, wait_until_done
 from gpusquad.gpu.attach.library import client_library
-from gpusquad.gpu.attach.messages import about_client, mps_in_words, told_to_people
+from gpusquad.gpu.attach.messages import about_client, as_invalid, mps_in_words
 from gpusquad.gpu.attach.mps_pool import is_important
 from gpusquad.gpu.attach.records import AttachRecord
 from gpusquad.gpu.attach.settings import CardSharingSettings
@@ -28,14 +28,15 @@ from gpusquad.model.job import Share
 from gpusquad.model.units import WHOLE_MILLI, show_bytes
 from gpusquad.model.virtual import physical
 
-_LEFT_FOR_S = 30.0
-TURNS_ON_VIRTUAL = "it takes turns with the other virtual cards, on all SMs, instead of having SMs of its own"
-"""Said to people: without MPS nothing runs at once, so SMs of its own would only be fewer."""
+_RETRY_S = 30.0
+"""Time for which a card with an error is left alone."""
+TIME_SLICED_ON_VIRTUAL = "time-sliced with the other virtual cards on all SMs, instead of on SMs of its own"
+"""Note for users. Without MPS nothing runs concurrently, so own SMs would only be fewer."""
 _log = logging.getLogger(__name__)
 
 
 class SquadQuota(CardSharing):
-    """Several cards. May be used by several threads; all calls block (starting a daemon takes a second or so)."""
+    """Several cards. Thread-safe; all calls block (starting a daemon takes about a second)."""
 
     def __init__(
         self,
@@ -44,14 +45,14 @@ class SquadQuota(CardSharing):
         fallback: CardSharing | None = None,
         run: ProgramRunner = run_here,
     ) -> None:
-        """``cards``: those of the machine, so that a policy can be set before the first tenant comes; others join when
-        a tenant is attached, or from the folder. ``fallback``: used where ``settings.strict`` is False. ``run`` runs
-        the programs of MPS."""
+        """``cards``: cards of the machine, so that policies can be set before the first client is attached. Others are
+        added when a client is attached, or found in the folder. ``fallback``: used if ``settings.strict`` is False.
+        ``run`` runs the programs of MPS."""
         self._settings, self._fallback, self._run = settings or CardSharingSettings(), fallback, run
         self._lock = threading.Lock()
-        self._left_until_s: dict[str, float] = {}
-        self._still_to_forget: dict[str, set[str]] = {}
-        """By card: who still exists, where others could not be detached yet."""
+        self._retry_at_s: dict[str, float] = {}
+        self._to_release: dict[str, set[str]] = {}
+        """By card: owners that still exist, where the clients of others could not be detached yet."""
         self._managers: dict[str, CardManager] = {}
         for card in (*cards_of(self._settings), *cards):
             self._manager_of(place_on(card).card, update=True)
@@ -60,15 +61,14 @@ class SquadQuota(CardSharing):
     def absence(self) -> str:
         return ""
 
-    # -- tenants -----------------------------------------------------------------------------------------------------
+    # -- clients -----------------------------------------------------------------------------------------------------
 
     def attach(
         self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
     ) -> Attachment:
-        """Before the tenant exists; again for the same holder (also by another object on the same folder) the same.
-        Whole cards are nobody else's: nothing has to be kept to there, but on virtual ones. Invalid says what to do
-        about it. ``env`` of the answer goes over what the engine sets itself; its LD_PRELOAD is ours alone (the user's
-        own is to be kept beside it). ``notes`` are for people."""
+        """See ``CardSharing.attach``. Another object on the same folder returns the same answer. A whole card needs no
+        limits unless it is virtual. ``env`` of the answer overrides what the engine sets. Its LD_PRELOAD holds our
+        library only; the caller appends the user's. ``notes`` are for users."""
         places = [place_on(card) for card in cards]
         if share is None and not any(place.within for place in places):
             return Attachment()
@@ -78,36 +78,35 @@ class SquadQuota(CardSharing):
             return self._attach(places[0], holder, share, sharing_params)
         except (Invalid, OSError) as error:
             if self._settings.strict:
-                raise told_to_people(error) from error
-            note = f"not kept to its part of the card: {error}"
+                raise as_invalid(error) from error
+            note = f"share is not enforced: {error}"
             _log.warning("%s: %s", _id(holder), note)
             without = self._fallback.attach(cards, holder, share, sharing_params) if self._fallback else Attachment()
             return Attachment(without.env, without.mounts, without.devices, (*without.notes, note))
 
     def change(self, holder: Holder, sharing_params: SharingParams) -> None:
-        """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start. Never raises; on a
-        card that is left alone for a while it keeps the standing it had."""
-        client = {"id": _id(holder), **_as_told(sharing_params)}
+        """Change weight, priority, SLO and remaining work. The MPS client priority stays as at the start. Never raises:
+        if the card cannot be reached, the client keeps its parameters."""
+        client = {"id": _id(holder), **_as_wire(sharing_params)}
 
         def change(manager: CardManager) -> None:
             manager.start()
             try:
                 manager.ask({"do": "change", "tenant": client})
-            except Invalid as error:  # of this tenant: nothing is wrong with the card
+            except Invalid as error:  # an error of this client, not of the card
                 if client.pop("quota_bytes", None) is None:
-                    _log.warning("%s keeps the standing it had: %s", _id(holder), error)
+                    _log.warning("%s keeps its sharing parameters: %s", _id(holder), error)
                     return
-                _log.warning("%s keeps the memory it had: %s", _id(holder), error)
+                _log.warning("%s keeps its memory quota: %s", _id(holder), error)
                 change(manager)
 
-        manager, _ = self._home_of(holder)
+        manager, _ = self._record_of(holder)
         if manager is not None:
             self._on(manager, change)
 
     def resize(self, holder: Holder, memory_bytes: int) -> None:
-        """So much memory from now on. Invalid: it holds more, or others were promised what it asks for. Nothing happens
-        if it is not known."""
-        manager, _ = self._home_of(holder)
+        """Change the memory quota. Invalid: the client holds more, or the memory is assigned to others."""
+        manager, _ = self._record_of(holder)
         if manager is None:
             return
         try:
@@ -117,59 +116,59 @@ class SquadQuota(CardSharing):
             raise Invalid("memory", error.problem, error.cure) from error
 
     def peak_memory_bytes(self, holder: Holder) -> int:
-        """The most memory that its processes held together since it was attached, as their library counts it: over the
-        ends of processes, daemons and services. 0: nothing, or it is not known. NotNow: its daemon does not answer."""
-        manager, _ = self._home_of(holder)
+        """Peak memory of all its processes since it was attached, as the shim counts it. It survives restarts of
+        processes, daemons and services. 0: none, or unknown. NotReady: its daemon does not answer."""
+        manager, _ = self._record_of(holder)
         clients = manager.ask({"do": "status"})["tenants"] if manager is not None else ()
         return max((one["peak_bytes"] for one in clients if one["id"] == _id(holder)), default=0)
 
     def is_pooled(self, holder: Holder) -> bool:
-        """It is in an MPS pool, where its kill can reach others."""
-        return self._home_of(holder)[1].is_pooled
+        """True: it is in an MPS pool, where killing it can affect its neighbours."""
+        return self._record_of(holder)[1].is_pooled
 
     def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
-        """Before their processes are told to end: whoever dies of that does so between kernels. Those in an MPS pool
-        are held, and what they have on their cards is waited for. A moment later they are let go: who handles the
-        signal may need the card to save its work. True: nothing of them was left there."""
-        homes = [(*self._home_of(holder), _id(holder)) for holder in holders]
+        """Before SIGTERM, so that a program that exits on it does so between kernels: block launches of the clients in
+        an MPS pool and wait for their queued work. They are released shortly after, because a signal handler may need
+        the card to save its work. True: no work was left."""
+        homes = [(*self._record_of(holder), _id(holder)) for holder in holders]
         return pause([(manager, name) for manager, told, name in homes if manager and told.is_pooled], within_s)
 
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
-        """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
-        lets go of its clients, so that the kill does not reach its neighbours. ``pids``: the machine's numbers of its
-        processes, needed for containers. True: nothing of it was left on the card."""
-        manager, told = self._home_of(holder)
+        """Before SIGKILL: block launches, wait for queued work, and let MPS release its processes, so that the kill
+        does not affect its neighbours. ``pids``: the machine's pids of its processes, needed for containers. True: no
+        work was left."""
+        manager, told = self._record_of(holder)
         if manager is None:
             return True
         is_done, seen = wait_until_done(manager, _id(holder), within_s)
         if told.is_pooled:
-            manager.pool.let_go(set(pids) or (seen if self._settings.where == "process" else set()))
+            manager.pool.terminate(set(pids) or (seen if self._settings.where == "process" else set()))
         return is_done
 
     def release_all_but(self, owners: set[str]) -> None:
-        """Detaches tenants of owners that are gone, and starts daemons again that died under tenants that are not.
-        Never raises: it is called from loops. Tenants of an earlier process of the service are known too. On a card
-        where it cannot be done now it is done before the next tenant comes."""
+        """Detach clients of all other owners, and restart daemons that died while they had clients. Never raises,
+        because it is called from loops. Clients of an earlier process of the service are included. Where it fails, it
+        is repeated before the next client is attached."""
         with self._lock:
-            self._still_to_forget = dict.fromkeys(self._managers, owners)
-        self._on_all(self._tend_on)
+            self._to_release = dict.fromkeys(self._managers, owners)
+        self._on_all(self._maintain)
         if self._fallback is not None:
             self._fallback.release_all_but(owners)
 
     def maintain(self) -> None:
-        """Starts again what died under tenants: daemons, and MPS pools that a fault has reached. For a loop that calls
-        ``release_all_but`` seldom. Never raises."""
-        self._on_all(self._tend_on)
+        """Restart daemons that died and MPS pools with a fault, where they have clients. For loops that rarely call
+        ``release_all_but``. Never raises."""
+        self._on_all(self._maintain)
 
     # -- cards -------------------------------------------------------------------------------------------------------
 
     def set_policy(self, card_id: str, policy: str | None) -> str:
-        """From the next squad on, and for the daemons to come; None: what the settings say. The policy that holds, or
-        does as soon as a daemon that hangs (``silence``) is back."""
+        """Set the divide policy from the next squad on, and for later daemons. None: the default of the settings.
+        Returns the policy in effect, or the one that a daemon that does not answer (``silence``) will use."""
         return self._known(card_id).set_policy(policy)
 
     def policies(self) -> dict[str, str]:
-        """Card id to policy, for all cards known here."""
+        """Divide policy by card id, for all known cards."""
         return {manager.card.id: manager.policy() for manager in self._all()}
 
     def status(self, card_id: str) -> dict[str, object]:
@@ -186,33 +185,32 @@ class SquadQuota(CardSharing):
         return {**answer, **about, "tenants": clients}
 
     def silence(self, card_id: str) -> str:
-        """In words, that the card's daemon did not answer when it was asked last. Empty: it did, or there is none."""
+        """Message that the card's daemon did not answer the last call. Empty: it did, or there is none."""
         return self._known(card_id).silence
 
     def report_processes(
         self, card_id: str, listed: Iterable[UnmanagedProcess], ours: Collection[int]
     ) -> tuple[int, ...]:
-        """All processes on the card as the driver lists them, and those that belong here (the machine's pids of
-        tenants' processes). The pids of strangers. Nothing is asked of a card without a daemon."""
+        """See ``CardSharing.report_processes``. Pids are the machine's. Without a daemon nothing is sent."""
         manager = self._known(card_id)
         rows, known = [asdict(one) for one in listed], set(ours)
         if any(row["pid"] not in known for row in rows):
-            known.update(manager.pool.pids())  # asked only if need be: it starts a program
+            known.update(manager.pool.pids())  # only if needed: it starts a program
         answer = manager.ask_if_running({"do": "processes", "listed": rows, "ours": sorted(known)})
         return tuple(answer["strangers"]) if answer is not None else ()
 
     def client_pids(self, card_id: str) -> Mapping[str, tuple[int, ...]]:
-        """By tenant (``owner/part``): the processes that loaded the library, by the pids they know of themselves."""
+        """Processes that loaded the shim, by client (``owner/part``), as numbered in their own pid namespace."""
         answer = self._known(card_id).ask_if_running({"do": "status"})
         return {one["id"]: tuple(one["pids"]) for one in answer["tenants"]} if answer is not None else {}
 
     def clients(self, card_id: str) -> Mapping[str, int]:
-        """Ids (``owner/part``) of the tenants on a card, and their slots."""
+        """Slots by client (``owner/part``)."""
         answer = self._known(card_id).ask_if_running({"do": "status"})
         return {one["id"]: one["slot"] for one in answer["tenants"]} if answer is not None else {}
 
     def stop(self, card_id: str) -> None:
-        """Ends the card's daemon and its MPS pool. Tenants that are left run on without shares; quotas hold."""
+        """Stop the card's daemon and MPS pool. Clients that are left continue without SM shares; quotas still apply."""
         self._known(card_id).stop()
 
     # -- within ------------------------------------------------------------------------------------------------------
@@ -224,17 +222,17 @@ class SquadQuota(CardSharing):
         library = client_library(self._settings)
         with manager.lock:
             manager.make_folder()
-            self._forget_on(manager, {holder.owner})
+            self._release_on(manager, {holder.owner})
             quota_bytes = place.quota_bytes(share)
             told = manager.told.all().get(name)
             if told is None:
                 _check_room(manager, quota_bytes, share)
-                told = self._to_tell(manager, holder, share, sharing_params, quota_bytes)
+                told = self._new_record(manager, holder, share, sharing_params, quota_bytes)
                 if place.within and not told.is_pooled:
-                    told = replace(told, notes=(*told.notes, TURNS_ON_VIRTUAL))
+                    told = replace(told, notes=(*told.notes, TIME_SLICED_ON_VIRTUAL))
             client = {
                 "id": name, "quota_bytes": quota_bytes, "is_time_sliced": not told.is_pooled,
-                **place.promised(share, not told.is_pooled), **_as_told(sharing_params),
+                **place.sm_guarantee(share, not told.is_pooled), **_as_wire(sharing_params),
             }  # fmt: skip
             owner = {}
             if holder.run_as is not None and self._settings.where == "process":
@@ -247,7 +245,7 @@ class SquadQuota(CardSharing):
         file.chmod(0o666)  # whatever users its programs become; only this container has it mounted to write
         return to_container(told, file, Path(answer["decisions"]), library, manager.pool, self._settings)
 
-    def _to_tell(
+    def _new_record(
         self, manager: CardManager, holder: Holder, share: Share | None, sharing_params: SharingParams, quota_bytes: int
     ) -> AttachRecord:
         uid = holder.run_as[0] if holder.run_as is not None else os.geteuid()
@@ -256,10 +254,10 @@ class SquadQuota(CardSharing):
             return alone
         others = {one.uid for one in manager.told.all().values() if one.is_pooled}
         if others - {uid}:
-            why = f"user {uid} cannot join the MPS pool of user {min(others - {uid})}: it takes turns with it instead"
+            why = f"user {uid} cannot join the MPS pool of user {min(others - {uid})}: the job is time-sliced"
             return AttachRecord(alone.env, (why,), uid=uid, job=holder.job)
         if not manager.pool.start():
-            why = f"no MPS on this card ({manager.pool.trouble}): tenants take turns instead of running at once"
+            why = f"no MPS on this card ({manager.pool.trouble}): jobs are time-sliced"
             return AttachRecord(alone.env, (why,), uid=uid, job=holder.job)
         slack_bytes = self._settings.second_wall_bytes
         limit_bytes = None if slack_bytes is None or not quota_bytes else quota_bytes + slack_bytes
@@ -271,38 +269,38 @@ class SquadQuota(CardSharing):
             self._on(manager, do)
 
     def _on(self, manager: CardManager, do: Callable[[CardManager], object]) -> None:
-        """A card where it fails is left alone for a while: a daemon that does not start is not started all the time,
-        and one that hangs is not waited for again and again."""
-        if self._is_left(manager):
+        """A card with an error is left alone for a while, so that a daemon that fails to start is not restarted
+        constantly and one that hangs is not waited for each time."""
+        if self._is_waiting(manager):
             return
         with manager.lock:
-            if self._is_left(manager):  # whoever had the lock has waited for it in vain
+            if self._is_waiting(manager):  # the call that held the lock has failed
                 return
             try:
                 do(manager)
             except (Invalid, OSError) as error:
-                self._left_until_s[manager.card.id] = time.monotonic() + _LEFT_FOR_S
-                _log.warning("card %s is not looked after: %s", manager.card.id, error)
+                self._retry_at_s[manager.card.id] = time.monotonic() + _RETRY_S
+                _log.warning("card %s is left alone for a while: %s", manager.card.id, error)
 
-    def _is_left(self, manager: CardManager) -> bool:
-        return time.monotonic() < self._left_until_s.get(manager.card.id, 0.0)
+    def _is_waiting(self, manager: CardManager) -> bool:
+        return time.monotonic() < self._retry_at_s.get(manager.card.id, 0.0)
 
-    def _tend_on(self, manager: CardManager) -> None:
+    def _maintain(self, manager: CardManager) -> None:
         if any(one.is_pooled for one in manager.told.all().values()):
-            manager.pool.mend()  # first: whoever is asked may be started for it, and is told whether there is one
-        self._forget_on(manager, set())
+            manager.pool.repair()  # first, because a daemon may start below and is told whether there is a pool
+        self._release_on(manager, set())
         if manager.told.all():
             manager.start()
 
-    def _forget_on(self, manager: CardManager, besides: set[str]) -> None:
-        """What is still to be forgotten there, but not ``besides``."""
-        owners = self._still_to_forget.get(manager.card.id)
+    def _release_on(self, manager: CardManager, besides: set[str]) -> None:
+        """Detach what is still to be detached on the card, except clients of ``besides``."""
+        owners = self._to_release.get(manager.card.id)
         if owners is None:
             return
         self._detach_all_but(manager, owners | besides)
         with self._lock:
-            if self._still_to_forget.get(manager.card.id) is owners:  # else it was said anew meanwhile
-                del self._still_to_forget[manager.card.id]
+            if self._to_release.get(manager.card.id) is owners:  # otherwise it was set again meanwhile
+                del self._to_release[manager.card.id]
 
     def _detach_all_but(self, manager: CardManager, owners: set[str]) -> None:
         told = manager.told.all()
@@ -317,8 +315,8 @@ class SquadQuota(CardSharing):
         if not any(one.is_pooled for one in manager.told.all().values()):
             manager.pool.stop()
 
-    def _home_of(self, holder: Holder) -> tuple[CardManager | None, AttachRecord]:
-        """The card that it is on, and what it was told there. None: it is not known."""
+    def _record_of(self, holder: Holder) -> tuple[CardManager | None, AttachRecord]:
+        """The manager of its card and its record. None: it is unknown."""
         for manager in self._all():
             told = manager.told.all().get(_id(holder))
             if told is not None:
@@ -330,7 +328,7 @@ class SquadQuota(CardSharing):
             return list(self._managers.values())
 
     def _manager_of(self, card: Card, update: bool = False) -> CardManager:
-        """``update``: what is said of the card now holds, for example of its memory."""
+        """``update``: replace what is known of the card, for example its memory."""
         with self._lock:
             if card.id not in self._managers or update:
                 self._managers[card.id] = CardManager(card, self._settings, self._run)
@@ -341,19 +339,19 @@ class SquadQuota(CardSharing):
             manager = self._managers.get(physical(card_id))
             if manager is None:
                 here = ", ".join(self._managers) or "none"
-                raise Invalid("card", f"{card_id!r} is not shared here", f"cards: {here}")
+                raise Invalid("card", f"{card_id!r} is not a shared card of this machine", f"choose from {here}")
             return manager
 
 
 def _check_room(manager: CardManager, quota_bytes: int, share: Share | None = None) -> None:
-    """Of one that is new: it could not even begin."""
+    """Refuse a quota that does not cover one CUDA context: the client could not start."""
     context_bytes = manager.context_bytes()
     if 0 < quota_bytes <= context_bytes:
         problem = (
-            f"{show_bytes(quota_bytes)} is no more than the {show_bytes(context_bytes)} "
-            "that are charged here for a process's CUDA context"
+            f"{show_bytes(quota_bytes)} does not exceed the {show_bytes(context_bytes)} "
+            "charged for the CUDA context of a process"
         )
-        cure = "ask for more; the charge is context_bytes of the sharing settings"
+        cure = "request more; the charge is context_bytes of the sharing settings"
         if share is not None and share.memory_milli:
             raise Invalid("share", f"{share.memory_milli / WHOLE_MILLI:.1%} of the card's memory: {problem}", cure)
         raise Invalid("share.memory", problem, cure)
@@ -361,8 +359,8 @@ def _check_room(manager: CardManager, quota_bytes: int, share: Share | None = No
 
 def _too_many(cards: int, share: Share | None) -> Invalid:
     if share is None:
-        return Invalid("gpus", f"{cards} virtual cards for one task", "ask for gpus: 1")
-    return Invalid("share", f"of {cards} cards", "a task can have a part of one card only")
+        return Invalid("gpus", f"{cards} virtual cards for one task", "request gpus: 1")
+    return Invalid("share", f"applies to {cards} cards", "a task can have a share of one card only")
 
 
 def _id(holder: Holder) -> str:
@@ -370,12 +368,12 @@ def _id(holder: Holder) -> str:
 
 
 def _is_gone(name: str, client: Mapping[str, object], owners: set[str]) -> bool:
-    """One without an owner was picked up by a daemon that did not know whose it is: it stays while it runs."""
+    """A client without an owner was adopted by a daemon without its spec. It stays while it has processes."""
     owner, _, _ = name.rpartition("/")
     return owner not in owners if owner else not client["processes"]
 
 
-def _as_told(sharing_params: SharingParams) -> dict[str, object]:
+def _as_wire(sharing_params: SharingParams) -> dict[str, object]:
     deadline_us = sharing_params.slo.deadline_us if sharing_params.slo else None
     slo = (
         {name: value for name, value in asdict(sharing_params.slo).items() if value is not None}
@@ -390,6 +388,6 @@ def _as_told(sharing_params: SharingParams) -> dict[str, object]:
         **(known if sharing_params.app else {}), **quota,
         "weight": sharing_params.weight, "priority": sharing_params.priority, "slo": slo,
         "remaining_us": sharing_params.remaining_us,
-        # The daemon's clock is not the calendar's.
+        # The daemon uses the monotonic clock.
         "deadline_in_us": None if deadline_us is None else max(0, deadline_us - time.time_ns() // 1000),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What can be chosen about sharing cards, with defaults that suit one machine."""
+"""Settings of card sharing, with defaults for one machine."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from gpusquad.model.squad import MAX_GROUPS
 
 Where = Literal["process", "container"]
 LEAST_FAIL_OPEN_MS, MOST_FAIL_OPEN_MS = 500, 3_600_000
-"""A daemon that is well shows it four times a second: with less than two of these, tenants would run on beside it."""
+"""A daemon sends a heartbeat four times a second. Below two heartbeats, clients would fail open beside a working
+one."""
 MOST_CONTEXT_BYTES = 16 << 30
 ContextBytes = int | Literal["auto"]
 
 
 def checked_fail_open_ms(value: int) -> int:
     if value != 0 and not LEAST_FAIL_OPEN_MS <= value <= MOST_FAIL_OPEN_MS:
-        cure = f"use {LEAST_FAIL_OPEN_MS} to {MOST_FAIL_OPEN_MS}, or 0: then they wait for a daemon that has gone"
-        raise Invalid("fail_open_ms", f"{value} is no time after which tenants run on", cure)
+        cure = f"use {LEAST_FAIL_OPEN_MS} to {MOST_FAIL_OPEN_MS}, or 0 to let clients wait for the daemon"
+        raise Invalid("fail_open_ms", f"{value} is out of range", cure)
     return value
 
 
 def checked_context_bytes(value: object) -> ContextBytes:
-    """From a number, or from what somebody wrote."""
+    """From a number or its text."""
     if value == "auto":
         return "auto"
     bytes_ = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else -1
     if not 0 <= bytes_ <= MOST_CONTEXT_BYTES:
         cure = f"use auto, or 0 to {MOST_CONTEXT_BYTES}; 0: contexts are not charged"
-        raise Invalid("context_bytes", f"{value} is nothing that a context costs", cure)
+        raise Invalid("context_bytes", f"{value} is out of range", cure)
     return bytes_
 
 
 def default_folder(home: Path | None = None) -> Path:
-    """Where the cards' folders are: on a tmpfs, for they are shared memory. Root: ``/run``; others: what the session
-    gives them, else ``home`` (the service's), which may be a disk: slower, never wrong."""
+    """Folder of the cards' folders, on a tmpfs, because they are shared memory. Root: ``/run``. Others: the session's
+    runtime folder, otherwise ``home`` of the service, which may be a slower disk."""
     if os.geteuid() == 0:
         return Path("/run/gpusquad")
     given = os.environ.get("XDG_RUNTIME_DIR")
@@ -51,55 +52,54 @@ def default_folder(home: Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class CardSharingSettings:
-    """For all cards of a machine or node."""
+    """Settings for all cards of a machine or node."""
 
     folder: Path = field(default_factory=default_folder)
-    """Below it ``cards/<id>`` for each card."""
+    """Contains ``cards/<id>`` for each card."""
     where: Where = "process"
-    """``process``: tenants are started here and told by their environment. ``container``: told by mounts."""
+    """``process``: clients are local processes and use environment variables. ``container``: clients use mounts."""
     policy: str | Callable[[str], str] = "equal"
-    """How a card (its id) is divided until somebody says otherwise for that card."""
+    """Divide policy of a card (by id) until one is set for it."""
     strict: bool = True
-    """A tenant that cannot be kept to its part is not started. False: it is started without, and a warning says so."""
+    """Do not start a client whose share cannot be enforced. False: start it without, with a warning."""
     uuid_of: Callable[[str], str] = str
-    """What the driver calls a card."""
+    """Maps a card id to the driver's UUID."""
     groups_of: Callable[[Card], int] = lambda card: min(sm_groups(card.sms), MAX_GROUPS)
-    """Into how many groups of 8 SMs the driver splits a card. It leaves some over, and how many is only known where it
-    was tried; the default is careful."""
+    """Number of groups of 8 SMs into which the driver splits a card. It leaves some SMs out; how many is only known by
+    trying. The default is conservative."""
     idle_s: float = 600.0
-    """A daemon that has had no tenant for so long ends; the next tenant starts one again."""
+    """Time without a client after which a daemon ends. The next client starts one again."""
     starts_within_s: float = 60.0
     fail_open_ms: int = 1000
-    """Tenants whose daemon has been silent for so long run on as if nobody divided the card. 0: they wait."""
+    """Time without a heartbeat after which clients run ungated. 0: they wait."""
     context_bytes: ContextBytes = "auto"
-    """Charged to a tenant for a process's first context. ``auto``: as measured on its card."""
+    """Memory charged for the first context of each process. ``auto``: as measured on its card."""
     strangers: Rule = "report"
     coefficients: Path | None = None
-    """What tenants cost each other, as measured: ``{"own": {"other": 0.3}}``."""
+    """Measured interference: ``{"own": {"other": 0.3}}``."""
     has_mps: bool = True
-    """False: ``shared`` tenants are time sliced as well."""
+    """False: ``shared`` clients are time-sliced as well."""
     second_wall_bytes: int | None = None
-    """MPS is told to refuse what is so much over a tenant's quota, in case a program goes past our library. None: it is
-    not told."""
+    """MPS refuses memory this far above a client's quota, in case a program bypasses the shim. None: no MPS limit."""
     library: Path | None = None
-    """The library for tenants. None: the one of this package, built at first use."""
+    """The shim. None: that of this package, built at first use."""
     library_folder: Path | None = None
-    """Where a copy is put that tenants of any user can load: on the node itself for containers, and not on a file
-    system mounted ``noexec``, as ``/run`` often is. None: ``/var/lib/gpusquad/lib`` for root, else no copy."""
+    """Folder for a copy that clients of any user can load. For containers it must be on the node, and not on a file
+    system mounted ``noexec``, as ``/run`` often is. None: ``/var/lib/gpusquad/lib`` for root, otherwise no copy."""
     shm: Path | None = None
-    """The node's folder that containers get as ``/dev/shm``: MPS needs one that its server and its clients share."""
+    """Folder of the node that containers get as ``/dev/shm``, which the MPS server and its clients must share."""
 
     def __post_init__(self) -> None:
         if self.strangers not in RULES:
-            raise Invalid("strangers", f"{self.strangers!r} is not known", f"choose from {', '.join(RULES)}")
+            raise Invalid("strangers", f"{self.strangers!r} is unknown", f"choose from {', '.join(RULES)}")
         if self.where not in ("process", "container"):
-            raise Invalid("where", f"{self.where!r} is not known", "use process or container")
+            raise Invalid("where", f"{self.where!r} is unknown", "use process or container")
         checked_fail_open_ms(self.fail_open_ms)
         checked_context_bytes(self.context_bytes)
 
     def card_folder(self, card_id: str) -> Path:
         if card_id in ("", ".", ".."):
-            raise Invalid("card", f"{card_id!r} is no name of a card")
+            raise Invalid("card", f"{card_id!r} is not a card id")
         return self.folder / "cards" / quote(card_id, safe="")
 
     def policy_for(self, card_id: str) -> str:

@@ -1,1 +1,1 @@
-"""The daemon of a card: who runs together next, on how many SMs, for how long. ``python -m gpusquad.gpu.daemon``."""
+"""The card daemon, which builds the squads of one card: ``python -m gpusquad.gpu.daemon``."""

@@ -1,8 +1,8 @@
-"""The daemon of one card: ``python -m gpusquad.gpu.daemon --card 0 --folder /run/gpusquad/0 --policy jct``.
+"""The card daemon: ``python -m gpusquad.gpu.daemon --card 0 --folder /run/gpusquad/0 --policy jct``.
 
-It runs ``squads.loop`` by the machine's clock and answers on a Unix socket in the folder (``squads.control``). Where
-there is nothing to divide it sleeps until somebody speaks to it. If it ends, tenants run on; a new one in the same
-folder picks them up. A lock keeps a second one out of the folder.
+It runs ``squad_loop`` on the machine's clock and answers on a Unix socket in the folder (``control``). With at most one
+client it only sends heartbeats. If it ends, clients continue, and a new daemon in the same folder takes them over. A
+lock prevents a second daemon in the folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gpusquad.model.units import number, whole
 
 KEPT = "facts.json"
 LAST_RESORT = "equal"
-"""Where neither the policy nor the one in its stead is there: nobody could share the card without any."""
+"""Policy if neither the configured one nor its replacement exists."""
 _AT = "told_at_us"
 _LOG_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def make(options: argparse.Namespace, still_here: Callable[[], object] = lambda:
 
 
 def coefficients(path: Path | None) -> TableRates:
-    """``{"own": {"other": 0.3}}``: the part of its speed that the other takes. No file: by their need of SMs."""
+    """``{"own": {"other": 0.3}}``: fraction of speed lost to the other. Without a file: by SM need."""
     if path is None:
         return TableRates()
     table = _read(path)
@@ -87,7 +87,7 @@ def coefficients(path: Path | None) -> TableRates:
 
 
 def keep_facts(path: Path, told: Mapping[int, tuple[GpuClientSpec, int]]) -> None:
-    """For a daemon that comes after this one. With each, when it was said, by a clock that all processes share."""
+    """Save the specs for the next daemon, each with its time on a clock that all processes share."""
     draft = path.with_suffix(".new")
     kept = {slot: {**plain(facts), _AT: at_us} for slot, (facts, at_us) in told.items()}
     draft.write_text(json.dumps(kept), encoding="utf-8")
@@ -95,7 +95,7 @@ def keep_facts(path: Path, told: Mapping[int, tuple[GpuClientSpec, int]]) -> Non
 
 
 def kept_facts(path: Path) -> dict[int, tuple[GpuClientSpec, int]]:
-    """What cannot be read is not known: tenants run on with the usual weight."""
+    """Saved specs. If the file cannot be read, clients continue with default specs."""
     try:
         return {int(slot): _fact(said) for slot, said in _read(path).items()}
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def kept_facts(path: Path) -> dict[int, tuple[GpuClientSpec, int]]:
 
 
 def _fact(said: object) -> tuple[GpuClientSpec, int]:
-    """An older daemon did not say when. After a boot the clock begins anew."""
+    """An older daemon saved no time. After a boot the clock restarts."""
     now, at_us = now_us(), None
     if isinstance(said, dict):
         at_us = said.pop(_AT, None)
@@ -116,31 +116,42 @@ def _fact(said: object) -> tuple[GpuClientSpec, int]:
 def _read(path: Path) -> dict:
     said = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(said, dict):
-        raise Invalid(str(path), "is no JSON object")
+        raise Invalid(str(path), "is not a JSON object")
     return said
 
 
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="gpusquad.gpu.daemon", description="Divides one card among its tenants.")
-    parser.add_argument("--card", required=True, help="its name here: for the log")
-    parser.add_argument("--uuid", default="", help="what the driver calls it; empty: not known")
-    parser.add_argument("--folder", required=True, type=Path, help="of the card, on a tmpfs")
-    parser.add_argument("--library", type=Path, help="the one that tenants load; without it: the package's own")
-    parser.add_argument("--log", action="store_true", help="into the folder, instead of stderr")
-    parser.add_argument("--idle-s", type=float, default=0.0, help="end when not needed for so long; 0: never")
+    parser = argparse.ArgumentParser(prog="gpusquad.gpu.daemon", description="Divides one card among its GPU clients.")
+    parser.add_argument("--card", required=True, help="name of the card, for the log")
+    parser.add_argument("--uuid", default="", help="UUID of the card in the driver; empty: unknown")
+    parser.add_argument("--folder", required=True, type=Path, help="folder of the card, on a tmpfs")
+    parser.add_argument("--library", type=Path, help="shim that clients load; default: that of this package")
+    parser.add_argument("--log", action="store_true", help="log to a file in the folder instead of stderr")
+    parser.add_argument(
+        "--idle-s", type=float, default=0.0, help="seconds without use after which the daemon ends; 0: never"
+    )
     parser.add_argument("--policy", default="equal")
-    parser.add_argument("--otherwise", help="the policy if there is none of that name, of a package that is gone say")
-    parser.add_argument("--check", action="store_true", help="only see whether there is such a policy: JSON, as above")
-    parser.add_argument("--version", default="", help="of whoever starts it, who asks for it again")
-    parser.add_argument("--settings", default="", help="a mark of all these, which it is asked for too")
+    parser.add_argument(
+        "--otherwise", help="policy to use if --policy does not exist, for example because its package is gone"
+    )
+    parser.add_argument("--check", action="store_true", help="only check whether the policy exists, and print JSON")
+    parser.add_argument("--version", default="", help="version of the caller, returned by hello")
+    parser.add_argument("--settings", default="", help="hash of these options, returned by hello")
     parser.add_argument("--groups", type=int, default=15)
     parser.add_argument("--sms-per-group", type=int, default=8)
-    parser.add_argument("--sms", type=int, default=0, help="all of the card's; 0: those in groups")
-    parser.add_argument("--memory-bytes", type=int, default=0, help="that quotas may add up to; 0: not checked")
-    parser.add_argument("--context-bytes", type=int, default=0, help="what a process's first context costs")
-    parser.add_argument("--fail-open-ms", type=int, default=1000, help="0: tenants wait for a daemon that ended")
+    parser.add_argument("--sms", type=int, default=0, help="all SMs of the card; 0: those in groups")
+    parser.add_argument("--memory-bytes", type=int, default=0, help="maximum sum of the quotas; 0: not checked")
+    parser.add_argument(
+        "--context-bytes", type=int, default=0, help="memory charged for the first context of a process"
+    )
+    parser.add_argument(
+        "--fail-open-ms",
+        type=int,
+        default=1000,
+        help="time without a heartbeat after which clients run ungated; 0: they wait",
+    )
     parser.add_argument("--strangers", choices=RULES, default="report")
-    parser.add_argument("--coefficients", type=Path, help="JSON: what tenants cost each other")
+    parser.add_argument("--coefficients", type=Path, help="JSON file with interference coefficients")
     return parser.parse_args(argv)
 
 
@@ -155,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log_to(options.folder / LOG if options.log else None)
         with alone_in(options.folder) as is_alone:
             if not is_alone:
-                print(f"gpusquad.gpu.daemon: another daemon has {options.folder}", file=sys.stderr)
+                print(f"gpusquad.gpu.daemon: another daemon uses {options.folder}", file=sys.stderr)
                 return TAKEN
             _divide(options)
     except (Invalid, OSError) as error:
@@ -165,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def checked(policy: str) -> dict[str, object]:
-    """As the daemon answers."""
+    """Answer of ``--check``, in the form of the control protocol."""
     try:
         registry.create("divide", policy)
     except Invalid as error:
@@ -176,14 +187,14 @@ def checked(policy: str) -> dict[str, object]:
 def _divide(options: argparse.Namespace) -> None:
     if options.otherwise and not checked(options.policy)["ok"]:
         instead = options.otherwise if checked(options.otherwise)["ok"] else LAST_RESORT
-        _log.warning("card %s: there is no policy %s: %s instead", options.card, options.policy, instead)
+        _log.warning("card %s: there is no divide policy %s; using %s", options.card, options.policy, instead)
         options.policy = instead
     with watched(options.folder / LOG if options.log else None) as still_here:
         daemon = make(options, still_here)
-        os.chdir("/")  # whatever folder it was started in may be taken away
+        os.chdir("/")  # the current folder may be removed
         for number_ in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number_, daemon.stop)
-        _log.info("card %s: dividing by %s", options.card, options.policy)
+        _log.info("card %s: divide policy %s", options.card, options.policy)
         daemon.run()
     if daemon.was_left:
         _stop_pool(options.folder / "mps")
@@ -191,7 +202,7 @@ def _divide(options: argparse.Namespace) -> None:
 
 
 def _stop_pool(folder: Path) -> None:
-    """Whoever started it has not been heard of for as long as the daemon, and nobody is in it."""
+    """Stop the MPS pool: it has no clients, and no service has used the card for as long as the daemon."""
     pool = MpsDaemon("", folder)
     if pool.pid() is not None:
         with contextlib.suppress(Invalid, OSError):
@@ -200,7 +211,7 @@ def _stop_pool(folder: Path) -> None:
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[bool]:
-    """Whether this is the only daemon of the folder. The lock goes with the process, however it ends."""
+    """Whether this is the only daemon of the folder. The lock ends with the process."""
     fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -209,14 +220,14 @@ def alone_in(folder: Path) -> Iterator[bool]:
             yield False
             return
         os.truncate(fd, 0)
-        os.write(fd, str(os.getpid()).encode())  # for people
+        os.write(fd, str(os.getpid()).encode())  # for users
         yield True
     finally:
         os.close(fd)
 
 
 def _log_to(file: Path | None) -> None:
-    """A file never grows beyond its bounds: it is on a tmpfs, and nobody may ever look at it."""
+    """The size of the file is bounded, because it is on a tmpfs."""
     rotating = logging.handlers.RotatingFileHandler
     handlers = [rotating(file, maxBytes=_LOG_BYTES, backupCount=1)] if file is not None else None
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=handlers)

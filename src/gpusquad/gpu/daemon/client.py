@@ -1,4 +1,4 @@
-"""A tenant as the daemon of a card knows it: what it was told of it, and what it sees."""
+"""A GPU client as the card daemon knows it: its spec and what the daemon observes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN_CURVE = ((WHOLE_MILLI, 1.0),)
 
 @dataclass(frozen=True, slots=True)
 class GpuClientSpec:
-    """What whoever attaches a tenant says of it. All of it may be changed while it runs."""
+    """What is given when a client is attached. All of it can change while the client runs. Fields are wire names."""
 
     id: str
     weight: float = 1.0
@@ -25,32 +25,32 @@ class GpuClientSpec:
     slo: Slo | None = None
     curve: tuple[tuple[int, float], ...] = UNKNOWN_CURVE
     remaining_us: int | None = None
-    """At the moment it is said; from then on the daemon counts down what it was served."""
+    """Work left when the spec was given. The daemon subtracts the service since then."""
     deadline_in_us: int | None = None
     quota_bytes: int = 0
     work_us: float = 0.0
-    """GPU time of one request or iteration alone; 0: not known."""
+    """GPU time of one request or iteration alone; 0: unknown."""
     solo_per_s: float = 0.0
     sm_milli: int = 0
-    """The part of the SMs that it was promised; 0: none."""
+    """Guaranteed fraction of the SMs; 0: none."""
     is_time_sliced: bool = False
-    """It has the card to itself in its time slices, so that fewer SMs for it would be no more for others."""
+    """It has the card to itself in its time slices, so fewer SMs for it would not help others."""
     within: int = 0
-    """A mask of the SM groups of its virtual card; 0: the whole card."""
+    """Mask of the SM groups of its virtual card; 0: the whole card."""
     app: str = ""
-    """What it runs: others are told what that costs them."""
+    """The name under which its measurements are shared."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
+    """Its rate beside each app, with all SMs for both. Unknown apps are absent."""
     costs: Mapping[str, float] = field(default_factory=dict)
-    """And that of each app beside it."""
+    """Rate of each app beside it."""
 
 
 class GpuClientAccount:
-    """The running account of one tenant."""
+    """Observed state of one client."""
 
     def __init__(self, slot: int, facts: GpuClientSpec, told_us: int, now_us: int | None = None) -> None:
-        """``told_us``: when the facts were said. What it did from then to ``now_us`` nobody saw: it counts as if it had
-        had the card, as it does to whoever said what is left of it."""
+        """``told_us``: time of the spec. From then to ``now_us`` the client was not observed: it counts as served, as
+        it does for the caller that gave the remaining work."""
         self.slot = slot
         self.facts = facts
         self.forecast = DemandPredictor()
@@ -60,25 +60,25 @@ class GpuClientAccount:
         self.attained_us = 0.0
         self.was_idle = True
         self.held_until_us = 0
-        """Nothing of it passes the gate until then; 0: not held."""
+        """Its launches are blocked until then; 0: not held."""
         self.served: int | None = None
-        """Requests that its programs had told of at the last look; None: nobody has looked yet."""
+        """Requests reported up to the last look; None: not read yet."""
         self._told_us, self.told_at_us = float(told_us - now_us if now_us is not None else 0), told_us
 
     def tell(self, facts: GpuClientSpec, now_us: int) -> None:
-        """Its goal, priority, estimate or quota changed."""
+        """Apply a changed spec."""
         self.facts = facts
         self._told_us, self.told_at_us = self.attained_us, now_us
 
     def let_go(self, now_us: int) -> bool:
-        """True: it was held, and no longer is."""
+        """Release it when its hold has ended. True: it has."""
         if not self.held_until_us or now_us < self.held_until_us:
             return False
         self.held_until_us = 0
         return True
 
     def see(self, page: ClientPage, now_us: int, card: ShareableCard) -> float:
-        """Card time since the last look: GPU time by the part of the card that it ran on."""
+        """Read its page. Returns its service since the last look: GPU time times the fraction of the card."""
         done_us = self.forecast.see(page, now_us)
         self.page = page
         self.window.iterations(now_us, page.iterations, not self.forecast.is_idle(now_us))
@@ -86,7 +86,7 @@ class GpuClientAccount:
         return done_us * card.share_milli(page.mask_now.bit_count()) / WHOLE_MILLI
 
     def snapshot(self, now_us: int, dry: bool = False) -> GpuClient:
-        """``dry``: the card has run dry, so whoever has nothing to do now does not count as awake."""
+        """``dry``: the card has run dry, so a client without work counts as idle at once."""
         facts, forecast = self.facts, self.forecast
         is_idle = forecast.is_idle(now_us) or (dry and forecast.has_nothing)
         passed_us, served_us = now_us - self.told_at_us, int(self.attained_us - self._told_us)
@@ -129,7 +129,7 @@ class GpuClientAccount:
 
 
 def plain_facts(facts: GpuClientSpec) -> dict[str, object]:
-    """For a status in JSON."""
+    """As in the status."""
     slo = facts.slo
     named = {name: getattr(slo, name) for name in Slo.__slots__} if slo is not None else {}
     return {

@@ -1,12 +1,12 @@
-"""What can be asked of a card's daemon: one JSON object a line, one line back.
+"""Control protocol of a card daemon: one JSON object per line, one line back.
 
 ``{"do": "policy", "policy": "slo"}`` · ``{"do": "attach", "client": {"id": "a", "quota_bytes": 8000000000}}`` ·
 ``{"do": "change", "client": {"id": "a", "weight": 2}}`` · ``{"do": "detach", "id": "a"}`` ·
 ``{"do": "latencies", "id": "a", "us": [4100, 3900]}`` · ``{"do": "processes", "listed": […], "ours": […]}`` ·
 ``{"do": "hold", "id": "a", "for_us": 5000000}`` · ``{"do": "status"}`` · ``{"do": "hello"}`` · ``{"do": "stop"}``
 
-To attach a tenant that is there already changes it and answers as the first time: whoever attaches may have been
-started anew, or not have heard the answer.
+Attaching a client that is already attached changes it and returns the same answer: the caller may have restarted, or
+not have received the first answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from gpusquad.gpu.daemon.client import UNKNOWN_CURVE, GpuClientSpec
 from gpusquad.gpu.daemon.squad_loop import SquadLoop
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
-from gpusquad.gpu.daemon.wire import LONGEST_HOLD_US
+from gpusquad.gpu.daemon.wire import MAX_HOLD_US
 from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.fields import Fields
 from gpusquad.model.job import Slo
@@ -30,12 +30,12 @@ Answer = dict[str, object]
 _FACTS = tuple(one.name for one in fields(GpuClientSpec))
 _SLO = tuple(one.name for one in fields(Slo))
 _LINE = ("do", "policy", "tenant", "id", "us", "listed", "ours", "uid", "gid", "for_us")
-_MOST_ROWS = 100_000
+_MAX_ROWS = 100_000
 
 
 class Control:
-    """Answers lines; ``place`` tells where the files of a slot are, ``keep`` is called when tenants changed, ``about``
-    is what it says of itself, and ``stop`` ends the daemon after this answer."""
+    """Answers lines. ``place`` returns the files of a slot, ``keep`` is called when clients changed, and ``about`` is
+    the answer to ``hello``. ``stop`` ends the daemon after its answer."""
 
     def __init__(
         self,
@@ -53,22 +53,22 @@ class Control:
         }  # fmt: skip
 
     def answer(self, line: str, now_us: int) -> str:
-        """Whatever comes in, a line goes out."""
+        """Always returns one line."""
         try:
             said = json.loads(line)
             if not isinstance(said, dict):
-                raise Invalid("line", "is no JSON object")
+                raise Invalid("line", "is not a JSON object")
             asked = Fields(said, "", _LINE)
             verb = self._verbs.get(asked.text("do", required=True))
             if verb is None:
-                raise Invalid("do", f"{said['do']!r} is not known", f"choose from {', '.join(self._verbs)}")
+                raise Invalid("do", f"{said['do']!r} is unknown", f"choose from {', '.join(self._verbs)}")
             return json.dumps({"ok": True, **verb(asked, now_us)})
         except Invalid as error:
             return json.dumps(refusal(error))
-        except OSError as error:  # of the folder: it is full, or a user id may not be given
+        except OSError as error:  # the folder is full, or the owner of a file cannot be changed
             return json.dumps({"ok": False, "field": "folder", "error": str(error), "cure": "look at the daemon's log"})
         except ValueError as error:
-            return json.dumps({"ok": False, "field": "line", "error": f"cannot be read: {error}", "cure": ""})
+            return json.dumps({"ok": False, "field": "line", "error": f"is not valid JSON: {error}", "cure": ""})
 
     def _policy(self, asked: Fields, now_us: int) -> Answer:
         before = self._squads.policy
@@ -102,8 +102,8 @@ class Control:
 
     def _latencies(self, asked: Fields, now_us: int) -> Answer:
         values = asked.raw("us")
-        if not isinstance(values, list) or len(values) > _MOST_ROWS:
-            raise Invalid("us", "is no list of latencies", "write for example [4100, 3900]")
+        if not isinstance(values, list) or len(values) > _MAX_ROWS:
+            raise Invalid("us", "must be a list of latencies", "write for example [4100, 3900]")
         self._squads.report(asked.text("id", required=True), [number(value, "us") for value in values], now_us)
         return {}
 
@@ -112,7 +112,7 @@ class Control:
             UnmanagedProcess(
                 whole(row.get("pid"), "listed.pid"), str(row.get("name", "")), int(row.get("memory_bytes") or 0)
             )
-            for row in (asked.rows("listed", _MOST_ROWS) if asked.raw("listed") else ())
+            for row in (asked.rows("listed", _MAX_ROWS) if asked.raw("listed") else ())
             if isinstance(row, dict)
         ]
         said = asked.raw("ours")
@@ -120,7 +120,7 @@ class Control:
         return {"strangers": [one.pid for one in self._squads.processes(listed, ours)]}
 
     def _hold(self, asked: Fields, now_us: int) -> Answer:
-        for_us = whole(asked.raw("for_us"), "for_us", high=LONGEST_HOLD_US)
+        for_us = whole(asked.raw("for_us"), "for_us", high=MAX_HOLD_US)
         self._squads.hold(asked.text("id", required=True), now_us + for_us)
         return {}
 
@@ -136,13 +136,13 @@ class Control:
 
 
 def refusal(error: Invalid) -> Answer:
-    """``later``: it is no matter of what was asked, and may be another answer another time."""
+    """``later``: the request is valid and may succeed later."""
     told = {"ok": False, "field": error.field, "error": error.problem, "cure": error.cure}
     return {**told, "later": True} if isinstance(error, NotReady) else told
 
 
 def facts_from(said: object, before: GpuClientSpec | None) -> GpuClientSpec:
-    """Checked facts: all of a new tenant, or what changes of one that is known."""
+    """Checked spec of a new client, or of a known one with these changes."""
     if not isinstance(said, dict):
         raise Invalid("tenant", "is missing", 'write for example {"id": "a"}')
     given = Fields(said, "tenant", _FACTS)
@@ -170,7 +170,7 @@ def facts_from(said: object, before: GpuClientSpec | None) -> GpuClientSpec:
 
 
 def plain(facts: GpuClientSpec) -> dict[str, object]:
-    """As ``facts_from`` reads it again; what is not known is left out."""
+    """The form that ``facts_from`` reads; unknown values are left out."""
     return {name: value for name, value in asdict(facts).items() if value != {} and value != ""}
 
 
@@ -178,7 +178,7 @@ def _slo(said: object) -> Slo | None:
     if said is None:
         return None
     if not isinstance(said, dict):
-        raise Invalid("tenant.slo", "is no object", 'write for example {"latency_us": 20000}')
+        raise Invalid("tenant.slo", "must be an object", 'write for example {"latency_us": 20000}')
     given = Fields(said, "tenant.slo", _SLO)
     values = {name: number(given.raw(name), f"tenant.slo.{name}") for name in _SLO if given.raw(name) is not None}
     for name in ("deadline_us", "latency_us"):

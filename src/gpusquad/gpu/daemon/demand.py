@@ -1,7 +1,7 @@
-"""What a tenant will want of the card, foretold from what its page has told so far.
+"""Predicted demand of a client, from its page.
 
-Its program stands at the gate, so there is no queue of kernels to look at: what it wants next is what it has asked for
-at a time when nobody held it, and all it can get when it stands at the gate now.
+A program waits at the gate, so there is no queue of kernels to read. Its demand is the rate at which it requested GPU
+time while it was not held. While it waits at the gate, its demand is unlimited.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from gpusquad.gpu.region.pages import ClientPage
 from gpusquad.model.squad import MAX_SQUAD_US
 
 QUIET_US = 300
-"""Nothing launched, queued or waiting for so long: idle. Programs pause between kernels all the time."""
+"""Time without launched, queued or waiting work after which a client is idle. Programs pause between kernels."""
 _SLOWLY = 0.2
-"""How much of a new figure is believed."""
+"""Weight of a new value in the moving average."""
 _KERNELS_OVER_US = 500_000
-"""How long kernels are is known from about so long, and from what was asked for with them: what is done at a look was
-launched long before."""
+"""Window of the mean kernel time. It is computed from launches and their requested time, because work completed at a
+look was launched long before."""
 
 
 class DemandPredictor:
-    """One tenant. ``see`` is called at every look; times are of one clock that never goes back."""
+    """One client. ``see`` is called at every look; times are of a monotonic clock."""
 
     def __init__(self) -> None:
         self._last: ClientPage | None = None
@@ -29,14 +29,14 @@ class DemandPredictor:
         self._drift_us = 0
         self._wanted_per_us = 0.0
         self._launched, self._launched_us = 0.0, 0.0
-        """Of late."""
+        """Launches and their requested time over the window."""
         self.busy_us = 0
-        """For so long something of it was on the card, since the first look."""
+        """Time with work on the card since the first look."""
         self.backlog_us = 0
-        """GPU time queued on the card now."""
+        """GPU time queued on the card."""
 
     def see(self, page: ClientPage, now_us: int) -> int:
-        """GPU time done since the last look."""
+        """Read its page. Returns the GPU time completed since the last look."""
         last = page if self._last is None else self._last
         passed_us = max(now_us - self._seen_us, 1)
         launched = max(page.launches - last.launches, 0)
@@ -57,12 +57,12 @@ class DemandPredictor:
 
     @property
     def kernel_us(self) -> float:
-        """The mean of late; 0: not known."""
+        """Mean over the window; 0: unknown."""
         return self._launched_us / self._launched if self._launched > 0 else 0.0
 
     @property
     def has_nothing(self) -> bool:
-        """Neither on the card nor at the gate at this moment: idle as others on the card see it."""
+        """No work on the card or at the gate at this moment: idle as its neighbours see it."""
         return self._last is None or not (self._last.in_flight or self._last.waiting)
 
     def is_idle(self, now_us: int) -> bool:
@@ -71,40 +71,40 @@ class DemandPredictor:
         return self.has_nothing and now_us - self._last_busy_us >= QUIET_US
 
     def idle_us(self, now_us: int) -> int:
-        """For so long nothing of it was launched, queued or waiting; 0: it is not idle."""
+        """Time since it last had launched, queued or waiting work; 0: it is not idle."""
         if not self.is_idle(now_us):
             return 0
         return now_us - self._last_busy_us if self._last_busy_us is not None else self.unlaunched_us(now_us)
 
     def unlaunched_us(self, now_us: int) -> int:
-        """For so long it has launched nothing; before the first look nobody knows."""
+        """Time since its last launch, counted from the first look at the earliest."""
         return now_us - self._last_launch_us
 
     @property
     def is_starved(self) -> bool:
-        """It stands at the gate, and the card has nothing of it left to do."""
+        """It waits at the gate and has no work on the card."""
         return self._last is not None and self._last.waiting > 0 and self._last.in_flight == 0
 
     @property
     def settled_us(self) -> int:
-        """What it asked for and the card has done, as it counts what it asks for."""
+        """Requested GPU time that the card has completed, in the client's count."""
         return 0 if self._last is None else self._last.requested_us - self.backlog_us
 
     def demand_us(self, horizon_us: int = MAX_SQUAD_US) -> int:
-        """GPU time it would ask for within the horizon, what is queued included."""
+        """GPU time it would request within the horizon, including queued work."""
         if self._last is not None and self._last.waiting:
             return horizon_us + self.backlog_us
         return int(min(self._wanted_per_us, 1.0) * horizon_us) + self.backlog_us
 
     def _queue(self, page: ClientPage) -> None:
-        """What was asked for and is not done. Processes that died leave a difference behind for good: it is set right
-        whenever it shows, by an empty queue or by more done than asked."""
+        """Requested and not completed time. Dead processes leave a permanent difference, which is corrected when it
+        shows: by an empty queue, or by more completed than requested."""
         ahead_us = page.requested_us - page.completed_us
         self.backlog_us = 0 if page.in_flight == 0 else max(0, ahead_us - self._drift_us)
         self._drift_us = ahead_us - self.backlog_us
 
     def _demand(self, page: ClientPage, asked_per_us: float) -> None:
-        if not page.waiting:  # held at the gate it asks for less than it wants
+        if not page.waiting:  # held at the gate it requests less than it needs
             self._wanted_per_us = _eased(self._wanted_per_us, asked_per_us)
 
 

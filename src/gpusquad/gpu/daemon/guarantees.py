@@ -1,7 +1,7 @@
-"""Promised parts of the SMs hold under every policy.
+"""Guaranteed shares of the SMs under every policy.
 
-A policy divides as it sees fit, as long as everybody who wants the card gets what it was promised of it over time.
-Whoever falls behind is made good first: for as long as that takes, the card is divided as promised.
+The policy decides as long as every client with work gets its guaranteed share over time. While a client is behind, the
+card is divided by guaranteed shares until that is compensated.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from gpusquad.model.squad import DividePolicy, DivideState, EffectiveRate, GpuCl
 from gpusquad.model.units import WHOLE_MILLI
 
 BEHIND_US = 5_000
-"""A promise is over tens of milliseconds: within this, whose turn it is is the policy's business."""
-MOST_US = 4 * BEHIND_US
-"""Older debts are forgotten, and nobody saves up more: who was served more for a while does not wait for long."""
+"""A guarantee covers tens of milliseconds. Within this lag the policy decides."""
+MAX_LAG_US = 4 * BEHIND_US
+"""Bound of the lag in both directions, so that a client that was served more for a while does not wait long."""
 
 
 class GuaranteeGuard:
-    """A policy, and ``as_promised``, which divides while somebody is behind."""
+    """Wraps a policy. ``guaranteed`` divides the card while a client is behind."""
 
-    def __init__(self, policy: DividePolicy, as_promised: DividePolicy) -> None:
-        self._policy, self._as_promised = policy, as_promised
+    def __init__(self, policy: DividePolicy, guaranteed: DividePolicy) -> None:
+        self._policy, self._guaranteed = policy, guaranteed
         self.behind_us: dict[str, float] = {}
-        """Service that each is short of its promise; below 0: it had more."""
+        """Service that each client is behind its guarantee; below 0: ahead."""
         self._seen_us: dict[str, int] = {}
-        self._making_good = False
+        self._compensating = False
 
     def next_squad(
         self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
         self._account(clients)
-        # Until nothing is owed any more: else there would be a change of policy every few squads.
-        least_us = 0 if self._making_good else BEHIND_US
+        # Until nothing is owed: otherwise the policy would change every few squads.
+        least_us = 0 if self._compensating else BEHIND_US
         owed = [client.id for client in clients if self.behind_us.get(client.id, 0.0) > least_us]
-        self._making_good = bool(owed)
+        self._compensating = bool(owed)
         if not owed:
             return self._policy.next_squad(clients, card, effective, state)
-        squad = self._as_promised.next_squad(clients, _divisible(card, clients), effective, state)
+        squad = self._guaranteed.next_squad(clients, _divisible(card, clients), effective, state)
         return replace(squad, why=f"{', '.join(owed)} had less than guaranteed: {squad.why}")
 
     def _account(self, clients: Sequence[GpuClient]) -> None:
-        """Of all that was served since the last squad. Whoever sleeps, or was not here, is owed nothing."""
+        """Account the service since the last squad. Idle and new clients are owed nothing."""
         had = {one.id: one.attained_us - self._seen_us.get(one.id, one.attained_us) for one in clients}
         total_us = sum(had.values())
         self.behind_us = {
@@ -53,9 +53,9 @@ class GuaranteeGuard:
         self._seen_us = {one.id: one.attained_us for one in clients}
 
     def _after(self, client: GpuClient, short_us: float) -> float:
-        return min(max(self.behind_us.get(client.id, 0.0) + short_us, -MOST_US), MOST_US)
+        return min(max(self.behind_us.get(client.id, 0.0) + short_us, -MAX_LAG_US), MAX_LAG_US)
 
 
 def _divisible(card: ShareableCard, clients: Sequence[GpuClient]) -> ShareableCard:
-    """SMs of their own do nothing for those who take turns: a promise to them can only be one of time."""
+    """Own SMs do not help time-sliced clients: their guarantee can only be one of time."""
     return replace(card, groups=1) if any(one.is_time_sliced for one in clients) else card

@@ -1,4 +1,4 @@
-"""A card's daemon as a process: the loop by the machine's clock, and the socket on which it answers."""
+"""The card daemon as a process: the loop on the machine's clock, and the control socket."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpusquad.model.units import US_PER_S
 
 _log = logging.getLogger(__name__)
 _LONGEST_LINE = 1 << 20
-_STILL_OURS_US = US_PER_S
-"""So often it is looked whether anybody can still find the daemon."""
+_SOCKET_CHECK_US = US_PER_S
+"""Interval of the check that the daemon's socket is still there."""
 
 
 class Daemon:
-    """The loop, the socket, and the clock."""
+    """Runs the loop and answers on the socket."""
 
     def __init__(
         self,
@@ -33,17 +33,17 @@ class Daemon:
         idle_s: float = 0.0,
         still_here: Callable[[], object] = lambda: None,
     ) -> None:
-        """``idle_s``: it ends when nobody has needed it for so long; 0: never. ``still_here``: called at each turn."""
+        """``idle_s``: time without use after which it ends; 0: never. ``still_here``: called in each iteration."""
         self._squads, self._control, self._path, self._still_here = squads, control, path, still_here
         self._idle_us = int(idle_s * US_PER_S)
         self._needed_us = self._looked_us = self._spoken_us = self._found_us = now_us()
-        self._selector = selectors.SelectSelector()  # the one that waits for less than a millisecond
+        self._selector = selectors.SelectSelector()  # the only one that waits for less than a millisecond
         self._heard: dict[socket.socket, bytes] = {}
         self._stopped = self.was_left = False
         self._bound: tuple[int, int] | None = None
 
     def run(self) -> None:
-        """Until ``stop``, or until nobody needs it."""
+        """Run until ``stop``, or until it is no longer used."""
         with contextlib.closing(self._listen()) as server:
             self._selector.register(server, selectors.EVENT_READ)
             try:
@@ -64,7 +64,7 @@ class Daemon:
     def _listen(self) -> socket.socket:
         self._path.unlink(missing_ok=True)
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        old = os.umask(0o177)  # only this user decides about the card
+        old = os.umask(0o177)  # only this user controls the card
         try:
             with address(self._path) as name:
                 server.bind(name)
@@ -76,20 +76,20 @@ class Daemon:
         return server
 
     def _is_over(self, now: int) -> bool:
-        if now - self._found_us >= _STILL_OURS_US:
+        if now - self._found_us >= _SOCKET_CHECK_US:
             self._found_us = now
             if not self._is_ours():
-                _log.warning("%s is gone: nobody could speak to this daemon any more", self._path)
+                _log.warning("%s is gone, so this daemon cannot be reached; it ends", self._path)
                 return True
         return self._is_left_alone(now)
 
     def _is_ours(self) -> bool:
-        """Somebody may have taken the folder away, or begun anew in it."""
+        """False: the folder was removed, or another daemon started in it."""
         return self._bound is not None and _file_of(self._path) == self._bound
 
     def _is_left_alone(self, now: int) -> bool:
-        """Long without a tenant; or with tenants that have no process, and nobody to speak to it. Then it ends, and
-        whoever wants it again starts it: a machine that is not used any more keeps no daemon."""
+        """No client for ``idle_s``, or clients without processes and no request. Then it ends, so that an unused
+        machine has no daemon. It is started again when needed."""
         if not self._idle_us or now - self._looked_us < self._idle_us // 10:
             return False
         self._looked_us = now
@@ -104,7 +104,7 @@ class Daemon:
         if ready is server:
             with contextlib.suppress(BlockingIOError):
                 client, _ = server.accept()
-                client.settimeout(1.0)  # for the answer: who does not read it is left
+                client.settimeout(1.0)  # for the answer: a peer that does not read it is closed
                 self._heard[client] = b""
                 self._selector.register(client, selectors.EVENT_READ)
             return
@@ -140,5 +140,5 @@ def _file_of(path: Path) -> tuple[int, int] | None:
 
 
 def now_us() -> int:
-    """Of the clock that tenants' processes see as well."""
+    """Time of the clock that the clients' processes use as well."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000

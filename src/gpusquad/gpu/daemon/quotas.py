@@ -1,4 +1,4 @@
-"""Memory of a card among its tenants: what was promised is there for whoever it was promised to."""
+"""Memory quotas of a card: the quotas of all clients together never exceed its memory."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from gpusquad.model.squad import ShareableCard
 
 
 def check_quota(facts: GpuClientSpec, others: Iterable[GpuClientAccount], card: ShareableCard) -> None:
-    """Nobody is promised what others were: it could not be taken back from them later."""
+    """Refuse a quota that exceeds the unassigned memory, because memory cannot be taken back."""
     if facts.within >> card.groups:
-        raise Invalid("tenant.within", f"{facts.within:#x} names groups the card does not have")
+        raise Invalid("tenant.within", f"{facts.within:#x} contains groups that the card does not have")
     if not card.memory_bytes or not facts.quota_bytes:
         return
     free = card.memory_bytes - sum(one.facts.quota_bytes for one in others)
     if facts.quota_bytes > free:
-        raise Invalid("tenant.quota_bytes", f"{facts.quota_bytes} of {free} bytes that nobody holds", "ask for less")
+        raise Invalid(
+            "tenant.quota_bytes", f"{facts.quota_bytes} exceeds the {free} bytes that are not assigned", "request less"
+        )
 
 
 def granted_bytes(client: GpuClientAccount, others: Iterable[GpuClientAccount], card: ShareableCard) -> int:
-    """Of one that was promised nothing: what nobody else was, nor holds, and never less than it holds itself. 0: no
-    limit, where nobody was promised anything."""
-    promised = client.facts.quota_bytes
+    """Limit of a client. Without a quota it is the memory that no other client is assigned or holds, and at least what
+    it holds itself. 0: no limit, because no client has a quota."""
+    quota = client.facts.quota_bytes
     others = list(others)
-    if promised or not card.memory_bytes or not any(one.facts.quota_bytes for one in others):
-        return promised
+    if quota or not card.memory_bytes or not any(one.facts.quota_bytes for one in others):
+        return quota
     taken = sum(one.facts.quota_bytes or _held_bytes(one, card) for one in others)
     return max(card.memory_bytes - taken, _held_bytes(client, card), 1)
 
 
 def _held_bytes(client: GpuClientAccount, card: ShareableCard) -> int:
-    """Its own word, believed as far as it can be true."""
+    """As it reports, at most the whole card."""
     return min(client.page.used_bytes, card.memory_bytes)

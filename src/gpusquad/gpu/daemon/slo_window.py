@@ -1,4 +1,4 @@
-"""How far a tenant's goals were met of late: from latencies it reports, or from iterations seen in its launches."""
+"""SLO attainment of a client over a window, from reported latencies or from iterations found in its launches."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gpusquad.model.job import Slo
 from gpusquad.model.units import US_PER_S
 
 _SLICES = 10
-"""Availability counts the parts of a window in which there was service."""
-_MOST_REQUESTS = 1000
-"""That are looked at for every squad: tenants tell of as many as they like."""
+"""Availability is the fraction of these slices of the window with service."""
+_MAX_REQUESTS = 1000
+"""Requests considered per squad. Clients may report any number."""
 
 
 class SloWindow:
-    """A sliding window. Nothing in it: nothing was missed."""
+    """A sliding window. While it is empty, attainment is 1."""
 
     def __init__(self, window_us: int = 5 * US_PER_S) -> None:
         self._window_us = window_us
-        self._latencies: deque[tuple[int, float]] = deque(maxlen=_MOST_REQUESTS)
+        self._latencies: deque[tuple[int, float]] = deque(maxlen=_MAX_REQUESTS)
         self._told: deque[tuple[int, int]] = deque()
         self._told_of = 0
         self._iterations: deque[tuple[int, int]] = deque()
@@ -35,7 +35,7 @@ class SloWindow:
         self._note(self._told, now_us, self._told_of)
 
     def iterations(self, now_us: int, count: int, wants: bool = True) -> None:
-        """The count so far. ``wants``: it had something to do since the last call."""
+        """Record the count so far. ``wants``: it had work since the last call."""
         if self._since_us is None:
             self._since_us = self._last_us = now_us
         if wants:
@@ -45,28 +45,28 @@ class SloWindow:
         self._note(self._iterations, now_us, count)
 
     def busy(self, now_us: int, busy_us: int) -> None:
-        """How long it has been busy so far."""
+        """Record the busy time so far."""
         self._note(self._busy, now_us, busy_us)
 
     def busy_ratio(self) -> float:
-        """The part of the window's time in which something of it was on the card."""
+        """Fraction of the window with work on the card."""
         return _slope(self._busy)
 
     @property
     def requests(self) -> int:
-        """That were reported."""
+        """Number of reported requests in the window."""
         return len(self._latencies)
 
     def per_s(self, now_us: int) -> float:
-        """Requests where they are reported, else iterations."""
-        if len(self._latencies) == _MOST_REQUESTS:
+        """Requests per second if reported, otherwise iterations per second."""
+        if len(self._latencies) == _MAX_REQUESTS:
             return US_PER_S * _slope(self._told)
         if self._latencies:
             return len(self._latencies) * US_PER_S / self._span_us(now_us)
         return US_PER_S * _slope(self._iterations)
 
     def active_per_s(self, now_us: int) -> float:
-        """The same, in the time in which it had something to do."""
+        """The same over the time in which it had work."""
         wanted = _slope(self._wanted)
         return self.per_s(now_us) / wanted if wanted > 0 else 0.0
 
@@ -77,7 +77,7 @@ class SloWindow:
         return values[min(len(values) - 1, int(0.99 * len(values)))]
 
     def attainment(self, slo: Slo | None, now_us: int, wants: bool) -> float:
-        """The least of what was met: requests in time, throughput over its target, service while it was wanted."""
+        """Minimum over the targets: requests in time, throughput over its target, service while it had work."""
         if slo is None:
             return 1.0
         met = [1.0]
@@ -90,15 +90,15 @@ class SloWindow:
         return min(met)
 
     def _counts_anything(self) -> bool:
-        """Requests are reported, or iterations were found in its launches."""
+        """Whether requests are reported or iterations were found."""
         return bool(self._latencies) or bool(self._iterations and self._iterations[-1][1])
 
     def _is_long_enough(self) -> bool:
-        """To tell how fast it was: it had something to do for long enough."""
+        """Whether it had work for long enough to measure its rate."""
         return bool(self._wanted) and self._wanted[-1][1] - self._wanted[0][1] >= self._window_us // _SLICES
 
     def _served_slices(self, now_us: int) -> float:
-        """Of the slices of the window that are over, those in which something was finished."""
+        """Fraction of the completed slices in which a request or iteration finished."""
         slice_us = self._window_us // _SLICES
         whole = min(self._span_us(now_us) // slice_us, _SLICES)
         if whole == 0:
@@ -126,7 +126,7 @@ class SloWindow:
 
 
 def _slope(rows: deque[tuple[int, int]]) -> float:
-    """Of a sum that grows, by microseconds."""
+    """Growth of a sum per microsecond."""
     if len(rows) < 2:
         return 0.0
     (from_us, first), (to_us, last) = rows[0], rows[-1]

@@ -1,8 +1,8 @@
-"""The loop of a card's daemon: look at the tenants' pages, ask the policy for the next squad, write the grants.
+"""The loop of a card daemon: read the clients' pages, get the next squad from the policy, write the grants.
 
-It has no clock and does not sleep: ``step`` is told the time and answers how long nothing needs to be done, so that the
-same loop runs a real card and a simulated one. Whatever has to be faster than a look (a tenant that idles, and whose
-part others may use) is decided by the tenants themselves, from the grants.
+It has no clock and does not sleep: ``step`` gets the time and returns how long nothing has to be done. So the same loop
+runs real and simulated cards. What has to be faster than the loop, such as lending the share of an idle client, is
+decided by the clients themselves, from the grants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpusquad.gpu.daemon.client import GpuClientAccount, GpuClientSpec, plain_fa
 from gpusquad.gpu.daemon.guarantees import GuaranteeGuard
 from gpusquad.gpu.daemon.quotas import check_quota, granted_bytes
 from gpusquad.gpu.daemon.starvation import StarvationGuard
-from gpusquad.gpu.daemon.unmanaged import STAND_IN_SLOT, Rule, UnmanagedProcess, named, stand_in, strangers
+from gpusquad.gpu.daemon.unmanaged import STAND_IN_SLOT, Rule, UnmanagedProcess, named, stand_in, unmanaged_processes
 from gpusquad.gpu.daemon.virtual_cards import VirtualCardPolicy
 from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.model.errors import Invalid, NotReady
@@ -38,22 +38,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoopTiming:
-    """How often the loop looks."""
+    """Intervals of the loop."""
 
     shortest_look_us: int = 200
     looks_a_squad: int = 3
-    """So that who runs dry, wakes or falls asleep is seen before the squad is over."""
+    """So that a client that runs dry, wakes or becomes idle is seen before the squad ends."""
     idle_us: int = 2_000
-    """All tenants idle: whoever wakes begins at once, and those who yield do so without the daemon."""
+    """Interval while all clients are idle. A client that wakes starts at once, and clients yield without the daemon."""
     long_idle_us: int = 50_000
-    """The same, after a second of it."""
+    """The same after one second."""
     beat_us: int = 250_000
-    """With one tenant or none there is nothing to decide but to be alive."""
+    """Interval with at most one client: only the heartbeat is needed."""
     reclaim_us: int = 100_000
 
 
 class SquadLoop:
-    """One card."""
+    """Divides one card."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SquadLoop:
         self._pace = pace or LoopTiming()
         self._clients: dict[int, GpuClientAccount] = {}
         self._state = DivideState()
-        self._strangers: tuple[UnmanagedProcess, ...] = ()
+        self._unmanaged: tuple[UnmanagedProcess, ...] = ()
         self._changed = True
         self._seen_us: int | None = None
         self._ends_us = 0
@@ -77,42 +77,42 @@ class SquadLoop:
         self.number = 0
         self.squad: Squad | None = None
         self.failure = ""
-        """What the policy's last error was, as long as it does not answer again."""
+        """Last error of the policy, until it succeeds again."""
         self.policy = policy
         self._policy = _made(policy)
 
     def set_policy(self, policy: str) -> None:
-        """From the next squad on. What was learned of tenants is kept: weights and lags mean the same to all."""
+        """Use another policy from the next squad on. Memories that are valid for all policies are kept."""
         self._policy = _made(policy)
         self.policy = policy
         self._state = self._state.for_new_policy()
         self._changed = True
 
     def adopt(self, slot: int, facts: GpuClientSpec, told_us: int, now_us: int) -> None:
-        """A tenant that another daemon attached and that runs on. ``told_us``: when its facts were said, for neither a
-        deadline nor its work waits for us."""
+        """Take over a client that an earlier daemon attached. ``told_us``: time of its spec, because its deadline and
+        its work have continued since."""
         self._clients[slot] = GpuClientAccount(slot, facts, told_us, now_us)
         self._changed = True
 
     def attach(self, facts: GpuClientSpec, now_us: int, uid: int | None = None, gid: int | None = None) -> int:
-        """The slot of a new tenant, whose processes run under that user id."""
+        """Attach a client whose processes run under that user id; returns its slot."""
         if any(one.facts.id == facts.id for one in self._clients.values()):
-            raise Invalid("tenant.id", f"{facts.id!r} is on this card already", "detach it first, or change it")
-        if self._rule == "refuse" and self._strangers:
+            raise Invalid("tenant.id", f"{facts.id!r} is already on this card", "detach it first, or change it")
+        if self._rule == "refuse" and self._unmanaged:
             raise NotReady(
-                "card", f"processes that nobody holds are on it: {named(self._strangers)}",
-                "end them, or set sharing.strangers to report or share",
+                "card", f"has unmanaged processes: {named(self._unmanaged)}",
+                "end them, or set sharing.unmanaged to report or share",
             )  # fmt: skip
         check_quota(facts, self._others(None), self._card)
         slot = next((slot for slot in range(self._region.slots) if slot not in self._clients), None)
         if slot is None:
-            raise Invalid("card", f"has {self._region.slots} tenants, and no slot for more")
+            raise Invalid("card", f"has {self._region.slots} clients and no free slot")
         self._region.attach(slot, uid=uid, gid=gid, quota_bytes=facts.quota_bytes)
         self.adopt(slot, facts, now_us, now_us)
         return slot
 
     def change(self, facts: GpuClientSpec, now_us: int) -> None:
-        """Another goal, priority, weight, estimate or quota for one that runs."""
+        """Change the SLO, priority, weight, remaining work or quota of a client."""
         client = self._named(facts.id)
         before = client.facts
         check_quota(facts, self._others(client), self._card)
@@ -122,14 +122,18 @@ class SquadLoop:
             self._check_shrunk(client, before, now_us)
 
     def _check_shrunk(self, client: GpuClientAccount, before: GpuClientSpec, now_us: int) -> None:
-        """First it holds, then it is looked at: between the two nobody can take more."""
+        """Apply the smaller quota first, then check usage, so that the client cannot allocate more in between."""
         wanted = client.facts.quota_bytes
         self._next_squad(now_us)
         held = self._region.page(client.slot).used_bytes
         if held > wanted:
             client.tell(before, now_us)
             self._next_squad(now_us)
-            raise Invalid("tenant.quota_bytes", f"it holds {show_bytes(held)} now", "ask for no less than that")
+            raise Invalid(
+                "tenant.quota_bytes",
+                f"is less than the {show_bytes(held)} that the client holds",
+                "request at least that",
+            )
 
     def detach(self, name: str) -> None:
         client = self._named(name)
@@ -138,8 +142,8 @@ class SquadLoop:
         self._changed = True
 
     def hold(self, name: str, until_us: int) -> None:
-        """No more of its work goes to the card until then: it is about to be ended, and what it has there is to be done
-        before. There is an end to it, so that nobody stands at the gate for ever if whoever ends it does not."""
+        """Block launches of a client until then, so that its queued work finishes before it is stopped. The time is
+        limited: if it is not stopped, it must not wait at the gate indefinitely."""
         self._named(name).held_until_us = until_us
         self._changed = True
 
@@ -147,33 +151,33 @@ class SquadLoop:
         return self._named(name).facts
 
     def clients(self) -> dict[int, GpuClientSpec]:
-        """Those on the card, by slot."""
+        """Specs by slot."""
         return {slot: client.facts for slot, client in self._clients.items()}
 
     def told(self) -> dict[int, tuple[GpuClientSpec, int]]:
-        """What was said of each, by slot, and when."""
+        """Spec of each client by slot, and its time."""
         return {slot: (client.facts, client.told_at_us) for slot, client in self._clients.items()}
 
     def has_processes(self) -> bool:
-        """As last seen."""
+        """As of the last look."""
         return any(client.page.pids for client in self._clients.values())
 
     def report(self, name: str, latencies_us: Sequence[float], now_us: int) -> None:
-        """Latencies of requests that are done."""
+        """Record latencies of completed requests."""
         self._named(name).window.latencies(now_us, latencies_us)
 
     def processes(self, listed: Iterable[UnmanagedProcess], ours: Collection[int]) -> tuple[UnmanagedProcess, ...]:
-        """All processes the card has, and the pids that belong here. Those that do not."""
-        found = strangers(listed, ours)
-        if found != self._strangers:
+        """``listed``: all processes on the card. ``ours``: pids of clients. Returns the unmanaged ones."""
+        found = unmanaged_processes(listed, ours)
+        if found != self._unmanaged:
             names = named(found) or "none any more"
-            _log.warning("processes on the card that nobody holds: %s; rule: %s", names, self._rule)
+            _log.warning("unmanaged processes on the card: %s; rule: %s", names, self._rule)
             self._changed = self._changed or self._rule == "share"
-        self._strangers = found
+        self._unmanaged = found
         return found
 
     def step(self, now_us: int) -> int:
-        """Do what is due, and say for how many microseconds nothing will be."""
+        """Do what is due. Returns the time in microseconds until the next call is needed."""
         self._region.beat(now_us * 1000)
         woken = self._look(now_us)
         if self._changed or woken or self._is_due(now_us):
@@ -181,7 +185,7 @@ class SquadLoop:
         return self._rest_us(now_us)
 
     def status(self, now_us: int) -> dict[str, object]:
-        """In plain words and numbers, for people."""
+        """State of the card for users."""
         squad = self.squad
         return {
             "policy": self.policy,
@@ -192,12 +196,12 @@ class SquadLoop:
             "length_us": squad.length_us if squad else 0,
             "why": squad.why if squad else "",
             "tenants": [self._client_status(one, now_us) for one in self._clients.values()],
-            "strangers": [{"pid": s.pid, "name": s.name, "memory_bytes": s.memory_bytes} for s in self._strangers],
+            "strangers": [{"pid": s.pid, "name": s.name, "memory_bytes": s.memory_bytes} for s in self._unmanaged],
             "rule": self._rule,
         }
 
     def _look(self, now_us: int) -> bool:
-        """Read every page. True: somebody woke or fell asleep."""
+        """Read every page. True: a client woke or became idle."""
         if now_us - self._reclaimed_us >= self._pace.reclaim_us:
             self._reclaimed_us = now_us
             self._reclaim()
@@ -211,7 +215,7 @@ class SquadLoop:
             turned, client.was_idle = turned or is_idle != client.was_idle, is_idle
         passed_us = now_us - self._seen_us if self._seen_us is not None else 0
         total_us = sum(served.values())
-        # Side by side without restriction each one's kernels seem to have had the whole card.
+        # Side by side without restriction, the kernels of each client seem to have had the whole card.
         scale = min(1.0, passed_us / total_us) if total_us > 0 else 1.0
         for slot, us in served.items():
             self._clients[slot].attained_us += us * scale
@@ -219,7 +223,7 @@ class SquadLoop:
         return turned and len(self._clients) > 1
 
     def _hear(self, client: GpuClientAccount, now_us: int) -> None:
-        """What its programs tell of their requests. Those that an earlier daemon has heard of are not counted again."""
+        """Read the latencies that its programs report. Those read by an earlier daemon are not counted again."""
         client.served, fresh_us = self._region.served(client.slot, client.served)
         if fresh_us:
             client.window.latencies(now_us, fresh_us)
@@ -228,7 +232,7 @@ class SquadLoop:
         for slot, client in self._clients.items():
             lost = self._region.reclaim(slot)
             if lost:
-                _log.info("%s: %d bytes given back of processes that died", client.facts.id, lost)
+                _log.info("%s: released %d bytes of dead processes", client.facts.id, lost)
 
     def _is_due(self, now_us: int) -> bool:
         if self.squad is None:
@@ -242,14 +246,14 @@ class SquadLoop:
         return now_us >= self._ends_us
 
     def _runs_dry(self) -> bool:
-        """Nobody has anything on the card and somebody stands at the gate: the squad was too short for its length."""
+        """The card is idle while a client waits at the gate: the credits did not last for the length of the squad."""
         busy = any(client.page.in_flight for client in self._clients.values())
         return not busy and any(client.forecast.is_starved for client in self._clients.values())
 
     def _next_squad(self, now_us: int) -> None:
         dry = self._runs_dry()
         snapshot = [client.snapshot(now_us, dry) for client in self._clients.values()]
-        if self._rule == "share" and self._strangers:
+        if self._rule == "share" and self._unmanaged:
             snapshot.append(stand_in())
         self.squad = self._decide(snapshot)
         self._state = self.squad.state
@@ -259,8 +263,8 @@ class SquadLoop:
         self._write(self.squad)
 
     def _decide(self, snapshot: Sequence[GpuClient]) -> Squad:
-        """A policy that fails must not stop anybody: then all run as if nobody divided the card."""
-        # Under MPS each has a place in the driver's queue; whoever is not takes turns with all that are.
+        """If the policy fails, all clients run without limits."""
+        # MPS clients have priorities in the driver. A client outside MPS is time-sliced with all of them.
         are_ranked = not any(client.facts.is_time_sliced for client in self._clients.values())
         card = replace(self._card, has_priorities=are_ranked)
         try:
@@ -270,7 +274,7 @@ class SquadLoop:
             return squad
         except Exception as error:
             if not self.failure:
-                _log.exception("divide %s failed; nobody is held until it answers again", self.policy)
+                _log.exception("divide policy %s failed; clients are not limited until it succeeds", self.policy)
             self.failure = f"{type(error).__name__}: {error}"
             members = tuple(SquadMember(client.slot) for client in snapshot)
             return Squad(members, "unrestricted", MAX_SQUAD_US, f"{self.policy} failed: {error}", DivideState())
@@ -309,7 +313,8 @@ class SquadLoop:
         return granted_bytes(client, self._others(client), self._card)
 
     def _credit_us(self, member: SquadMember, shared: bool) -> int:
-        """Nobody can yield to strangers, of whom nothing is seen: all others stand at the gate for their part."""
+        """Clients cannot yield to unmanaged processes, because their work is not visible. They wait at the gate
+        instead."""
         if not shared or member.groups:
             return member.credit_us
         assert self.squad is not None
@@ -333,7 +338,7 @@ class SquadLoop:
         for client in self._clients.values():
             if client.facts.id == name:
                 return client
-        known = ", ".join(one.facts.id for one in self._clients.values()) or "nobody"
+        known = ", ".join(one.facts.id for one in self._clients.values()) or "none"
         raise Invalid("tenant.id", f"{name!r} is not on this card", f"here: {known}")
 
     def _names(self, slots: int) -> list[str]:
@@ -342,7 +347,7 @@ class SquadLoop:
     def _client_status(self, client: GpuClientAccount, now_us: int) -> dict[str, object]:
         now, page, grant = client.snapshot(now_us), client.page, client.grant
         gated = grant.credit_us != UNGATED_US
-        groups = grant.mask or client.facts.within  # without restriction it still never leaves its virtual card
+        groups = grant.mask or client.facts.within  # without restriction it still stays on its virtual card
         return {
             **plain_facts(client.facts), "slot": client.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
             "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.demand_us,
@@ -356,28 +361,29 @@ class SquadLoop:
         }  # fmt: skip
 
     def _iterations_per_s(self, client: GpuClientAccount, now_us: int) -> float | None:
-        """As found in its launches; None: they do not repeat. A program that stands still does not say so."""
+        """Iterations found in its launches; None: they do not repeat. Falls with the time since the last launch,
+        because a stalled program does not report that."""
         still_us = client.forecast.unlaunched_us(now_us)
         periods_us = self._region.periods_us(client.slot)
         return sum(US_PER_S / max(one, still_us) for one in periods_us) if periods_us else None
 
 
 def _made(policy: str) -> VirtualCardPolicy:
-    """Policies are objects without a memory, so one of each is enough for all virtual cards."""
-    chosen, as_promised = registry.create("divide", policy), registry.create("divide", "guaranteed")
-    return VirtualCardPolicy(lambda: StarvationGuard(GuaranteeGuard(chosen, as_promised)))
+    """Policies have no state of their own, so one of each serves all virtual cards."""
+    chosen, guaranteed = registry.create("divide", policy), registry.create("divide", "guaranteed")
+    return VirtualCardPolicy(lambda: StarvationGuard(GuaranteeGuard(chosen, guaranteed)))
 
 
 def _check(squad: Squad, snapshot: Sequence[GpuClient], card: ShareableCard) -> None:
-    """A policy may be anybody's: what it says is written to shared memory only if it makes sense."""
+    """Check a squad before it is written to shared memory: a policy may come from another package."""
     if sorted(member.slot for member in squad.members) != sorted(client.slot for client in snapshot):
-        raise Invalid("squad.members", "are not the tenants of the card, each once")
+        raise Invalid("squad.members", "must be the clients of the card, each once")
     for member in squad.members:
         if member.groups >> card.groups or member.groups < 0:
-            raise Invalid("squad.groups", f"{member.groups:#x} names groups the card does not have")
+            raise Invalid("squad.groups", f"{member.groups:#x} contains groups that the card does not have")
         if not 0 <= member.credit_us <= UNGATED_US:
-            raise Invalid("squad.credit_us", f"{member.credit_us} is no credit")
+            raise Invalid("squad.credit_us", f"{member.credit_us} is out of range")
         if not 0 <= member.level <= MAX_LEVEL:
-            raise Invalid("squad.level", f"{member.level} is none of 0 to {MAX_LEVEL}")
+            raise Invalid("squad.level", f"{member.level} is not within 0 to {MAX_LEVEL}")
     if not 0 < squad.length_us <= MAX_SQUAD_US:
-        raise Invalid("squad.length_us", f"{squad.length_us} is not within {MAX_SQUAD_US}")
+        raise Invalid("squad.length_us", f"{squad.length_us} is not within 1 to {MAX_SQUAD_US}")

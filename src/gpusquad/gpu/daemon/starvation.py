@@ -1,4 +1,4 @@
-"""Nobody who wants the card is kept off it for ever, whatever the policy."""
+"""Limit on how long a client with work can go without service, under every policy."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from gpusquad.model.squad import DividePolicy, DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 
-PATIENCE = 50
-"""Squads in a row without any service; then it goes beside whoever goes first, for one. Nobody is raised above it then
-but for a latency target."""
+MAX_UNSERVED_SQUADS = 50
+"""Consecutive squads without service. Then the client yields to no other for one squad, and only clients with a latency
+SLO have a higher level."""
 
 
 class StarvationGuard:
-    """A policy, and an end to its yielding: those who go first may never pause, or hang."""
+    """Wraps a policy and ends yielding after a while: a client that goes first may never pause, or hang."""
 
     def __init__(self, policy: DividePolicy) -> None:
         self._policy = policy
-        self._kept_off: dict[str, int] = {}
-        """Squads in a row in which a tenant wanted the card and was served nothing."""
+        self._unserved: dict[str, int] = {}
+        """Consecutive squads in which a client had work and no service."""
         self._seen_us: dict[str, int] = {}
 
     def next_squad(
@@ -26,11 +26,11 @@ class StarvationGuard:
     ) -> Squad:
         self._account(clients)
         squad = self._policy.next_squad(clients, card, effective, state)
-        starved = [one for one in clients if self._kept_off[one.id] >= PATIENCE]
+        starved = [one for one in clients if self._unserved[one.id] >= MAX_UNSERVED_SQUADS]
         if not starved:
             return squad
         for one in starved:
-            self._kept_off[one.id] = 0
+            self._unserved[one.id] = 0
         slots, services = {one.slot for one in starved}, {one.slot for one in clients if one.has_latency_slo}
         members = tuple(
             replace(
@@ -39,12 +39,12 @@ class StarvationGuard:
             for one in squad.members
         )
         names = ", ".join(one.id for one in starved)
-        return replace(squad, members=members, why=f"{names} had nothing for too long: {squad.why}")
+        return replace(squad, members=members, why=f"{names} got no service for too long: {squad.why}")
 
     def _account(self, clients: Sequence[GpuClient]) -> None:
-        """Whoever sleeps, or is new, was kept off nothing."""
-        before, seen_us = self._kept_off, self._seen_us
-        self._kept_off = {
+        """Count unserved squads. Idle and new clients have none."""
+        before, seen_us = self._unserved, self._seen_us
+        self._unserved = {
             one.id: before.get(one.id, 0) + 1 if not one.is_idle and one.attained_us <= seen_us.get(one.id, -1) else 0
             for one in clients
         }

@@ -1,8 +1,7 @@
-"""How fast tenants run beside each other, where only a table of coefficients is at hand.
+"""Rates of clients beside each other, from a table of coefficients.
 
-The form is that of ``T_eff`` in the interference predictor, with its usual parameters. What was measured or learned of
-two comes with the tenants; a daemon started by hand reads coefficients from a file, or assumes that tenants compete for
-SMs.
+The formula is ``T_eff`` of the interference predictor with its default parameters. Measured and learned rates come with
+the clients. A daemon that is started by hand reads coefficients from a file, or assumes that clients compete for SMs.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _LEAST_NEED = 0.2
 
 @dataclass(frozen=True)
 class TableRates:
-    """``rho[own, other]``: the speed that a neighbour takes when neither is restricted. What tenants say of each other
-    goes first; pairs that nobody knows of are foretold by need."""
+    """``rho[own, other]``: fraction of speed lost to a neighbour when neither is restricted. Rates of the clients go
+    first; unknown pairs are predicted from their SM need."""
 
     rho: Rho = field(default_factory=dict)
 
@@ -46,16 +45,16 @@ class TableRates:
 
 
 def _rivalry(need: float, other: float) -> float:
-    """Where nothing was measured. Two that each want all SMs have half each (332 of 660 TFLOP/s were measured for two
-    equal products of matrices). Who wants fewer gains less than its need leaves free, for kernels of both want them at
-    the same instants: three couples of training jobs under MPS did 1.03, 1.10 and 1.17 times the work of one on an
-    H200, and are foretold to do 1.08, 1.12 and 1.22 times it."""
+    """Loss of speed without a measurement. Two clients that each need all SMs get half each (332 of 660 TFLOP/s were
+    measured for two equal matrix products). With a smaller need the gain is less than the free SMs, because kernels of
+    both need them at the same moments: three pairs of training jobs under MPS did 1.03, 1.10 and 1.17 times the work of
+    one on an H200. Predicted are 1.08, 1.12 and 1.22."""
     odds = sqrt(max(need, _LEAST_NEED) * max(other, _LEAST_NEED))
     return odds / (1.0 + odds)
 
 
 def _phi(need: float, own: float, other: float) -> float:
-    """How much of the interference is left with parts of the SMs: that for SMs by overlap, that for memory by size."""
+    """Fraction of the interference that remains with SM shares: for SMs by overlap, for memory by share."""
     by_sm = min(_BASE + _BY_NEED * need, 1.0)
     overlap = max(0.0, own + other - 1.0) / own if own > 0 else 0.0
     return by_sm * overlap + (1.0 - by_sm) * other

@@ -1,4 +1,4 @@
-"""Processes on the card that belong to no tenant: nothing holds them, so they are told of and treated by a rule."""
+"""Unmanaged processes: processes on the card outside gpusquad's control. They are reported, and a rule applies."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gpusquad.model.squad import GpuClient
 
 Rule = Literal["report", "refuse", "share"]
 RULES: tuple[Rule, ...] = ("report", "refuse", "share")
-"""report: told in the status. refuse: no further tenant is attached while one is there. share: a part of the card is
-left to them as to a tenant of weight 1, and nobody is lent that part."""
+"""report: show them in the status. refuse: attach no client while there is one. share: leave them a share of the card
+like a client of weight 1; that share is not lent."""
 
 SMALL_BYTES = 16 * 2**20
-"""A process that holds less memory than this is not in anybody's way (monitoring tools)."""
+"""Processes with less memory than this are ignored (monitoring tools)."""
 STAND_IN_SLOT = 63
-"""No tenant has it: it stands for all strangers together where the card is shared with them."""
+"""Slot of the client that stands for all unmanaged processes. No real client has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnmanagedProcess:
-    """As the driver's management library lists it; the pid is the machine's."""
+    """As NVML lists it; the pid is the machine's."""
 
     pid: int
     name: str = ""
@@ -29,13 +29,13 @@ class UnmanagedProcess:
 
     @property
     def is_harmless(self) -> bool:
-        """In nobody's way: too small, or of the multi-process service, which computes nothing itself, and its clients
-        are listed beside it. The system cuts names at 15 letters."""
+        """Too small, or part of MPS, which computes nothing itself and whose clients are listed separately. The system
+        cuts names at 15 characters."""
         return self.name.startswith("nvidia-cuda-mps") or self.memory_bytes < SMALL_BYTES
 
 
-def strangers(listed: Iterable[UnmanagedProcess], ours: Collection[int]) -> tuple[UnmanagedProcess, ...]:
-    """Those that are no tenant's. ``ours``: the machine's pids of tenants' processes, and of the card's own daemons."""
+def unmanaged_processes(listed: Iterable[UnmanagedProcess], ours: Collection[int]) -> tuple[UnmanagedProcess, ...]:
+    """``ours``: the machine's pids of clients and of the card's own daemons."""
     return tuple(sorted((one for one in listed if one.pid not in ours), key=lambda one: one.pid))
 
 

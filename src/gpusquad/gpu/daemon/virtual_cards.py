@@ -1,7 +1,7 @@
-"""A card divided in virtual cards first, and each of these among its tenants by the policy.
+"""A card divided into virtual cards, each of which the policy divides among its clients.
 
-To the policy a virtual card is a card with fewer groups. Nobody on it is a mate of anybody on another, so nothing is
-lent across, and what a virtual card's SMs do does not depend on the others. L2 and memory bandwidth stay shared.
+For the policy a virtual card is a card with fewer groups. Clients of different virtual cards are not neighbours, so
+nothing is lent between them and their SMs are independent. L2 and memory bandwidth stay shared.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from gpusquad.model.squad import (
 from gpusquad.model.units import WHOLE_MILLI
 
 WHOLE = 0
-"""In the place of a mask of groups: not on a virtual card."""
+"""Mask of clients that are not on a virtual card."""
 
 
 class VirtualCardPolicy:
-    """A policy for cards some of whose tenants are confined to virtual cards; ``make`` makes one for each of these."""
+    """Policy for cards with clients on virtual cards. ``make`` returns the policy of one virtual card."""
 
     def __init__(self, make: Callable[[], DividePolicy]) -> None:
         self._make = make
         self._policies: dict[int, DividePolicy] = {WHOLE: make()}
         self.states: dict[int, DivideState] = {}
-        """What the policy remembers of each virtual card, by its groups."""
+        """State of each virtual card, by its mask."""
 
     def next_squad(
         self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        by_part: dict[int, list[GpuClient]] = {}
+        by_mask: dict[int, list[GpuClient]] = {}
         for client in clients:
-            by_part.setdefault(client.virtual_card_mask, []).append(client)
-        if set(by_part) <= {WHOLE}:
+            by_mask.setdefault(client.virtual_card_mask, []).append(client)
+        if set(by_mask) <= {WHOLE}:
             self.states.clear()
             return self._policies[WHOLE].next_squad(clients, card, effective, state)
-        self.states = {mask: self.states.get(mask, DivideState()) for mask in by_part}
-        self._policies = {mask: self._policies.get(mask) or self._make() for mask in {WHOLE, *by_part}}
-        return _together([self._of_part(mask, by_part[mask], card, effective) for mask in sorted(by_part)], state)
+        self.states = {mask: self.states.get(mask, DivideState()) for mask in by_mask}
+        self._policies = {mask: self._policies.get(mask) or self._make() for mask in {WHOLE, *by_mask}}
+        return _together([self._squad_of(mask, by_mask[mask], card, effective) for mask in sorted(by_mask)], state)
 
-    def _of_part(self, mask: int, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate) -> Squad:
+    def _squad_of(
+        self, mask: int, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate
+    ) -> Squad:
         own = _as_card(mask, card)
         scaled = [_as_on(client, card.share_milli(own.groups)) if mask else client for client in clients]
         squad = self._policies[mask].next_squad(scaled, own, effective, self.states[mask])
@@ -60,7 +62,7 @@ def _as_card(mask: int, card: ShareableCard) -> ShareableCard:
 
 
 def _as_on(client: GpuClient, part_milli: int) -> GpuClient:
-    """Its curve over parts of the virtual card, where 1 is its speed with all of that."""
+    """The client with its curve relative to the whole virtual card."""
     whole = solo_speed(client, part_milli)
     if whole <= 0:
         return client
@@ -72,8 +74,8 @@ def _as_on(client: GpuClient, part_milli: int) -> GpuClient:
 
 
 def _confined(member: SquadMember, mask: int) -> SquadMember:
-    """The policy counted the groups of the virtual card from 0. No restriction stays none: who writes the grant says
-    mask what. Priorities are for work on no partition, and a virtual card is one."""
+    """Maps group numbers of the virtual card to those of the card. No restriction stays none: the grant carries the
+    mask of the virtual card. Levels apply only without a partition, and a virtual card is one."""
     if not mask:
         return member
     groups = sum(bit for place, bit in enumerate(_bits(mask)) if member.groups >> place & 1)

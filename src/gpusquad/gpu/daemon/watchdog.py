@@ -1,4 +1,4 @@
-"""A daemon that hangs ends: it answers nobody, and its lock would keep out the next one for ever."""
+"""Ends a daemon that hangs: it does not answer, and its lock would block the next one indefinitely."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 STUCK_S = 20.0
-"""Less than whoever starts a daemon waits for it, so that the next one is there in time."""
+"""Less than the time limit for starting a daemon, so that the next one starts in time."""
 
 
 @contextlib.contextmanager
 def watched(log: Path | None = None, within_s: float = STUCK_S) -> Iterator[Callable[[], object]]:
-    """What it yields has to be called again within that time, else the process is killed by SIGALRM, and the log (or
-    stderr) says where it was. For the main thread only."""
+    """Yields a function that has to be called again within that time. Otherwise SIGALRM kills the process, and the log
+    (or stderr) shows its stack. For the main thread only."""
     with contextlib.ExitStack() as after:
         words = after.enter_context(log.open("a")) if log is not None else sys.__stderr__ or 2
         faulthandler.register(signal.SIGALRM, file=words, all_threads=False, chain=True)

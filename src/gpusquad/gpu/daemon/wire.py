@@ -1,4 +1,4 @@
-"""What whoever starts a card's daemon, or asks it something, has to know of it. Of policies nothing is known here."""
+"""What callers of a card daemon need: file names, exit code and ``ask``. It knows no policies."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 
 SOCKET, LOCK, LOG = "control.sock", "lock", "log"
 TAKEN = 3
-"""Exit code: another daemon has the folder."""
-LONGEST_HOLD_US = 600_000_000
-_LONGEST_ADDRESS = 100
+"""Exit code: another daemon uses the folder."""
+MAX_HOLD_US = 600_000_000
+_MAX_ADDRESS = 100
 """Bytes; the system allows 107."""
 
 
 @contextlib.contextmanager
 def address(path: Path) -> Iterator[str]:
-    """What to bind or connect to: a path that is too long for a socket is reached by way of its open folder."""
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+    """Address to bind or connect to. A path that is too long for a socket is reached through its open folder."""
+    if len(os.fsencode(path)) <= _MAX_ADDRESS:
         yield str(path)
         return
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -31,7 +31,7 @@ def address(path: Path) -> Iterator[str]:
 
 
 def ask(path: Path, question: Mapping[str, object], within_s: float = 5.0) -> dict:
-    """One question to a daemon, and its answer. OSError: nobody is there, or nobody who answers in time."""
+    """Send one request to a daemon and return its answer. OSError: it does not run, or does not answer in time."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client, address(path) as name:
         client.settimeout(within_s)
         client.connect(name)
