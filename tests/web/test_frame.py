@@ -41,7 +41,7 @@ def test_a_pasted_token_logs_in_and_a_wrong_one_does_not(page: Any, service: Run
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert violations(page) == []
     shoot(page, "login")
-    for wrong, told in (("hello", "begins with gsq_"), ("gsq_" + "a" * 52, "does not know this token")):
+    for wrong, told in (("hello", "starts with gsq_"), ("gsq_" + "a" * 52, "Unknown token")):
         page.get_by_label("Token").fill(wrong)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("alert")).to_contain_text(told)
@@ -107,5 +107,5 @@ def test_a_phone_has_its_menu_behind_a_button(open_page: Callable[..., Any], ser
 
 def test_an_unknown_address_says_so(page: Any, service: RunningService) -> None:
     log_in(page, service, path="/no/such/page")
-    expect(page.get_by_text("There is no such page.")).to_be_visible()
+    expect(page.get_by_text("Page not found.")).to_be_visible()
     assert violations(page) == []

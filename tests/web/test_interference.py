@@ -33,7 +33,7 @@ def _open(page: Any, service: RunningService) -> None:
 def test_the_heat_map_is_a_table_that_can_be_read(page: Any, measured: RunningService) -> None:
     _open(page, measured)
     told = measured.client.http.get("interference")["cards"][0]
-    heat = page.get_by_role("group", name="Speed beside another").get_by_role("table")
+    heat = page.get_by_role("group", name="Rate beside a neighbour").get_by_role("table")
     names = [one["name"] for one in told["workloads"]]
     expect(heat.get_by_role("rowheader")).to_have_text(names)
     expect(heat.get_by_role("cell")).to_have_count(len(names) ** 2)
@@ -43,14 +43,14 @@ def test_the_heat_map_is_a_table_that_can_be_read(page: Any, measured: RunningSe
     page.get_by_role("button", name="Slowdown").click()
     expect(cell).to_have_text(f"{pair['slowdown']:.2f}×")
     expect(page.locator("canvas")).to_have_count(1)
-    expect(page.get_by_role("region", name="How far off the model was")).to_contain_text("Pairs with parts of the SMs")
+    expect(page.get_by_role("region", name="Prediction error")).to_contain_text("Pairs with SM partitions")
     assert violations(page) == []
     shoot(page, "interference", whole=True)
 
 
 def test_where_nothing_is_known_it_says_how_to_measure(page: Any, service: RunningService) -> None:
     _open(page, service)
-    expect(page.get_by_text("Nothing was measured or learned yet.")).to_be_visible()
+    expect(page.get_by_text("No measured or learned data yet.")).to_be_visible()
     assert violations(page) == []
 
 

@@ -54,15 +54,15 @@ def part(page: Any, name: str) -> Any:
 def test_a_running_job_tells_everything(page: Any, service: RunningService, jobs: dict[str, str]) -> None:
     log_in(page, service, path=f"/jobs/{jobs['train']}")
     expect(page.get_by_role("heading", name="train", level=1)).to_be_visible()
-    expect(page.get_by_text(re.compile(r"Running for .*Ends about"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Running for .*Expected to end around"))).to_be_visible()
     expect(log(page)).to_contain_text("step 3/3000", timeout=30_000)
     before = log(page).locator("div > span").count()
     expect(part(page, "Progress")).to_contain_text("of 3,000", timeout=30_000)
     expect(part(page, "Progress").get_by_role("img")).to_be_visible()
-    expect(part(page, "Story")).to_contain_text("it was next")
-    expect(part(page, "Neighbours on its cards")).to_contain_text("It has its cards to itself.")
+    expect(part(page, "Story")).to_contain_text("first in the queue")
+    expect(part(page, "Neighbours on its cards")).to_contain_text("No neighbours on its cards.")
     expect(page.locator(".uplot canvas")).to_have_count(3, timeout=30_000)
-    expect(part(page, "GPUs while it runs")).to_contain_text("SIM-", timeout=30_000)
+    expect(part(page, "GPUs during the run")).to_contain_text("SIM-", timeout=30_000)
     assert before > 0
     assert violations(page) == []
     page.wait_for_timeout(6000)  # some readings of the cards, for the picture
@@ -90,26 +90,26 @@ def test_a_waiting_job_says_why_and_is_held_released_changed_and_cancelled(
     page: Any, service: RunningService, jobs: dict[str, str]
 ) -> None:
     log_in(page, service, path=f"/jobs/{jobs['waits']}")
-    expect(part(page, "Why it waits")).to_contain_text("needs 16 idle cards")
-    expect(page.get_by_text(re.compile(r"Number 1 in the queue. Starts about .* Promised for"))).to_be_visible()
+    expect(part(page, "Why it is pending")).to_contain_text("needs 16 idle cards")
+    expect(page.get_by_text(re.compile(r"Position 1 in the queue. Expected to start around .* Reserved for"))).to_be_visible()
     assert violations(page) == []
     shoot(page, "job-waiting")
     page.get_by_label("Priority").select_option("high")
-    expect(page.get_by_role("status").filter(has_text="Priority is now high.")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Priority set to high.")).to_be_visible()
     assert service.client.jobs.get(jobs["waits"])["priority"] == "high"
     page.get_by_role("button", name="Hold").click()
-    expect(page.get_by_text("Held back: it starts only after it was released.").first).to_be_visible()
+    expect(page.get_by_text("Held: it cannot start until it is released.").first).to_be_visible()
     page.get_by_role("button", name="Release").click()
     expect(page.get_by_role("button", name="Hold")).to_be_visible()
     page.get_by_role("button", name="Cancel job").click()
     dialog = page.get_by_role("dialog", name="Cancel waits?")
-    expect(dialog).to_contain_text("loses its place")
+    expect(dialog).to_contain_text("loses its position")
     assert violations(page) == []
-    dialog.get_by_role("button", name="Keep it").click()
+    dialog.get_by_role("button", name="Keep the job").click()
     expect(dialog).to_be_hidden()
     page.get_by_role("button", name="Cancel job").click()
     dialog.get_by_role("button", name="Cancel job").click()
-    expect(page.get_by_text(re.compile("Ended .* without having started"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Ended .* before it started"))).to_be_visible()
     expect(part(page, "Story")).to_contain_text("cancelled by admin")
     assert service.client.jobs.get(jobs["waits"])["state"] == "cancelled"
 
@@ -119,11 +119,11 @@ def test_an_ended_job_is_resubmitted(page: Any, service: RunningService, jobs: d
     service.wait(done)
     log_in(page, service, path=f"/jobs/{done}")
     expect(page.get_by_text(re.compile("Ended .* after"))).to_be_visible()
-    expect(part(page, "Facts")).to_contain_text("exit code 3")
+    expect(part(page, "Details")).to_contain_text("exit code 3")
     expect(log(page)).to_contain_text("done")
     expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
     page.get_by_role("button", name="Resubmit").click()
-    expect(page.get_by_role("status").filter(has_text="Submitted again")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Resubmitted")).to_be_visible()
     expect(page).not_to_have_url(re.compile(done))
     again = page.url.rsplit("/", 1)[1]
     assert service.wait(again)["name"] == "once"
@@ -165,7 +165,7 @@ def test_a_viewer_cannot_act_and_others_cannot_see(
 ) -> None:
     page = open_page()
     log_in(page, service, new_user(service, "looker", role="viewer"), path=f"/jobs/{jobs['train']}")
-    expect(page.get_by_text("Its log is for its owner and for administrators.")).to_be_visible()
+    expect(page.get_by_text("Only the owner and administrators can read the log.")).to_be_visible()
     for name in ("Cancel job", "Resubmit", "Hold"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     other = open_page()

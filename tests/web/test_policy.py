@@ -44,12 +44,12 @@ def _open(page: Any, service: RunningService, token: str = "") -> None:
 
 def test_a_mode_is_previewed_on_the_queue_and_switched(page: Any, service: RunningService) -> None:
     _open(page, service)
-    now = page.get_by_role("region", name="What decides now")
+    now = page.get_by_role("region", name="Current policies")
     expect(now).to_contain_text("fifo")
     page.get_by_label("Mode").select_option("jct")
-    page.get_by_label("Why (for the record)").fill("short ones wait too long")
+    page.get_by_label("Reason (for the record)").fill("short ones wait too long")
     page.get_by_role("button", name="Preview").click()
-    moves = page.get_by_role("group", name="What would change on the queue as it is")
+    moves = page.get_by_role("group", name="Effect on the current queue")
     expect(moves.get_by_role("row")).to_have_count(8)  # a head, the long one and six short ones
     expect(moves.get_by_role("row", name="short-3")).to_contain_text("−8h")
     expect(moves.get_by_role("link", name=EVIL)).to_be_visible()
@@ -71,7 +71,7 @@ def test_a_mode_is_previewed_on_the_queue_and_switched(page: Any, service: Runni
 def test_a_policy_that_is_not_there_is_refused_at_its_field(page: Any, service: RunningService) -> None:
     page.complaints.expected.append("422")
     _open(page, service)
-    order = page.get_by_label("Order: who is next")
+    order = page.get_by_label("Order: sorts the queue")
     order.fill("nobody")
     page.get_by_role("button", name="Preview").click()
     expect(order).to_have_attribute("aria-invalid", "true")
@@ -82,7 +82,7 @@ def test_one_card_is_divided_by_another_policy(page: Any, service: RunningServic
     _open(page, service)
     page.get_by_role("button", name="Change SIM-3").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Divide by").fill("slo")
+    dialog.get_by_label("Divide policy").fill("slo")
     assert violations(page) == []
     dialog.get_by_role("button", name="Save").click()
     first = page.get_by_role("region", name="Cards").get_by_role("row").nth(1)
@@ -107,19 +107,19 @@ def test_who_shares_a_card_is_shown(page: Any, service: RunningService) -> None:
     page.get_by_role("button", name="Show SIM-2").click()
     dialog = page.get_by_role("dialog", name="Card SIM-2 now")
     expect(dialog).to_contain_text("temporal, 2 ms each")
-    expect(dialog).to_contain_text(f"1 that nothing holds 4711 {EVIL} · rule: report")
+    expect(dialog).to_contain_text(f"1 outside gpusquad's control 4711 {EVIL} · rule: report")
     first, other, third = (dialog.get_by_role("row").nth(row) for row in (1, 2, 3))
     expect(first.get_by_role("link", name=EVIL)).to_be_visible()
     expect(first).to_contain_text("isolated")
     expect(first).to_contain_text("1 / 8 GiB")
     expect(first).to_contain_text("12.3")
     expect(other).to_contain_text("another tenant's job")
-    expect(third).to_contain_text("waits its turn")
+    expect(third).to_contain_text("waiting")
     assert violations(page) == []
     shoot(page, "policy-card")
     dialog.get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Show SIM-4").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Nobody shares it now.")
+    expect(page.get_by_role("dialog")).to_contain_text("No GPU clients on this card now.")
 
 
 def test_goals_are_told_by_tenant(page: Any, service: RunningService) -> None:
@@ -153,7 +153,7 @@ def test_goals_over_time_are_drawn(page: Any, service: RunningService) -> None:
 @pytest.mark.parametrize("role", ["viewer", "member"])
 def test_others_see_and_switch_nothing(page: Any, service: RunningService, role: str) -> None:
     _open(page, service, new_user(service, f"{role}-here", role=role))
-    expect(page.get_by_text("Administrators can switch policies.")).to_be_visible()
+    expect(page.get_by_text("Only administrators can switch policies.")).to_be_visible()
     expect(page.get_by_role("button", name="Preview")).to_have_count(0)
     expect(page.get_by_role("button", name="Change SIM-3")).to_have_count(0)
 

@@ -58,7 +58,7 @@ def test_forecasts_are_drawn_against_the_truth_and_errors_told(page: Any, record
     expect(rows).to_have_count(5)  # a head; two tenants by two sources
     expect(page.locator("canvas")).to_have_count(3)
     expect(page.get_by_text("Runs with a prediction").locator("..")).to_contain_text("600")
-    expect(page.get_by_role("region", name="Forecast against truth")).to_contain_text("history")
+    expect(page.get_by_role("region", name="Predicted and actual run time")).to_contain_text("history")
     drawn = page.evaluate(
         """() => [...document.querySelectorAll('canvas')].map((one) => {
             const data = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;
@@ -77,7 +77,7 @@ def test_held_to_a_tenant_and_a_time(page: Any, recorded: RunningService) -> Non
     expect(rows).to_have_count(3)
     expect(page.get_by_role("rowheader")).to_have_text(["vision", "vision"])
     page.get_by_label("Tenant", exact=True).select_option("default")
-    expect(page.get_by_text("No run with a prediction has ended in this time.")).to_be_visible()
+    expect(page.get_by_text("No run with a prediction ended in this period.")).to_be_visible()
 
 
 def test_a_member_sees_the_own_tenant_only(page: Any, recorded: RunningService) -> None:

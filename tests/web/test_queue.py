@@ -78,8 +78,8 @@ def test_filter_search_and_sort(page: Any, full: RunningService) -> None:
     expect(gpus).to_have_text("8")
     expect(page.get_by_role("columnheader", name="GPUs")).to_have_attribute("aria-sort", "descending")
     page.get_by_role("searchbox").fill("nothing like that")
-    expect(page.get_by_text("No job matches.")).to_be_visible()
-    page.get_by_role("button", name="Clear the filter").click()
+    expect(page.get_by_text("No job matches the filter.")).to_be_visible()
+    page.get_by_role("button", name="Clear filter").click()
     page.get_by_label("State").select_option("running")
     expect(page.get_by_role("row")).to_have_count(2)
 
@@ -90,11 +90,11 @@ def test_a_job_is_reprioritised_and_moved(page: Any, full: RunningService) -> No
     page.get_by_role("button", name="Actions for to-change").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Priority").select_option("high")
-    dialog.get_by_label("Queue of the tenant").fill("nightly")
+    dialog.get_by_label("Queue in the tenant").fill("nightly")
     assert violations(page) == []
     shoot(page, "queue-actions")
     dialog.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("to-change is changed.")).to_be_visible()
+    expect(page.get_by_text("Changed to-change.")).to_be_visible()
     expect(row(page, "to-change")).to_contain_text("high")
     told = full.client.jobs.get(job)
     assert (told["priority"], told["queue"]) == ("high", "nightly")
@@ -155,7 +155,7 @@ def test_a_viewer_sees_and_cannot_act(page: Any, full: RunningService) -> None:
 
 def test_another_tenant_sees_nothing_of_it(page: Any, full: RunningService) -> None:
     log_in(page, full, new_user(full, "olga", tenant="others"), path="/queue")
-    expect(page.get_by_text("Nothing waits and nothing runs.")).to_be_visible()
+    expect(page.get_by_text("No running or pending jobs.")).to_be_visible()
 
 
 def test_a_member_acts_on_their_own_jobs_only(page: Any, full: RunningService) -> None:

@@ -76,13 +76,13 @@ def test_a_viewer_cannot_act(page: Any, service: RunningService, tokens: Any, jo
     log_in(page, service, tokens["looker"], path=f"/jobs/{job}")
     expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Cancel|Hold|Resubmit|Change"))).to_have_count(0)
-    expect(page.get_by_text("Its log is for its owner and for administrators.")).to_be_visible()
+    expect(page.get_by_text("Only the owner and administrators can read the log.")).to_be_visible()
     shoot(page, "rights-viewer-job")
     page.get_by_role("link", name="Queue").click()
     expect(page.get_by_text(NAME).first).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Cancel|Hold|Change"))).to_have_count(0)
     page.get_by_role("link", name="Policy").click()
-    expect(page.get_by_text("Administrators can switch policies.")).to_be_visible()
+    expect(page.get_by_text("Only administrators can switch policies.")).to_be_visible()
     refused = {f"{method} {path}": _status(page, method, path.format(job=job), body) for method, path, body in CHANGES}
     assert set(refused.values()) == {403}, refused
     assert _status(page, "GET", "audit") == 403
@@ -92,7 +92,7 @@ def test_a_viewer_cannot_act(page: Any, service: RunningService, tokens: Any, jo
 def test_a_colleague_sees_the_job_but_not_its_log(page: Any, service: RunningService, tokens: Any, job: str) -> None:
     page.complaints.expected += ["403"]
     log_in(page, service, tokens["colleague"], path=f"/jobs/{job}")
-    expect(page.get_by_text("Its log is for its owner and for administrators.")).to_be_visible()
+    expect(page.get_by_text("Only the owner and administrators can read the log.")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
     for what in ("logs", "logs/stream", "source"):
         assert _status(page, "GET", f"jobs/{job}/{what}") == 403, what

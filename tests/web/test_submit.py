@@ -33,12 +33,12 @@ def test_a_form_shows_the_plan_and_sends_the_job(page: Any, service: RunningServ
     _open(page, service)
     page.get_by_label("Name", exact=True).fill("from-the-form")
     page.get_by_label("Command").fill("sleep 300")
-    page.get_by_label("GPUs for each task").fill("4")
-    page.get_by_label("Folder").locator("xpath=ancestor::details").locator("summary").click()
-    page.get_by_label("Folder").fill(str(service.home))
+    page.get_by_label("GPUs per task").fill("4")
+    page.get_by_label("Working directory").locator("xpath=ancestor::details").locator("summary").click()
+    page.get_by_label("Working directory").fill(str(service.home))
     expect(page.get_by_role("textbox", name="Job file in YAML")).to_contain_text("gpus: 4")
-    expect(_plan(page)).to_contain_text("Starts at once")
-    expect(_plan(page)).to_contain_text("GPUs asked for: 4; free: 16 of 16.")
+    expect(_plan(page)).to_contain_text("Starts immediately")
+    expect(_plan(page)).to_contain_text("GPUs requested: 4; free: 16 of 16.")
     expect(_plan(page)).to_contain_text("SIM-3")
     assert violations(page) == []
     page.evaluate("window.scrollTo(0, 0)")
@@ -57,7 +57,7 @@ def test_a_job_that_has_to_wait_is_told_when_and_why(page: Any, service: Running
     before = service.submit(name="before", gpus=16, command="sleep 600", estimate="10m")
     service.wait(before, "running")
     _open(page, service)
-    page.get_by_label("GPUs for each task").fill("8")
+    page.get_by_label("GPUs per task").fill("8")
     expect(_plan(page)).to_contain_text(re.compile("Starts in about (10m|9m)"))
     expect(_plan(page)).to_contain_text("needs 8 idle cards, 0 are idle")
     shoot(page, "submit-waits")
@@ -66,7 +66,7 @@ def test_a_job_that_has_to_wait_is_told_when_and_why(page: Any, service: Running
 
 def test_errors_stand_at_the_field_they_name(page: Any, service: RunningService) -> None:
     _open(page, service)
-    gpus = page.get_by_label("GPUs for each task")
+    gpus = page.get_by_label("GPUs per task")
     gpus.fill("some")
     expect(gpus).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_role("button", name="Submit")).to_be_disabled()
@@ -98,7 +98,7 @@ def test_yaml_is_completed_and_checked_by_the_schema(page: Any, service: Running
     page.keyboard.type("top\nqueu: a")
     expect(page.get_by_text("priority: must be one of: low, normal, high, urgent")).to_be_visible()
     expect(page.get_by_text("queu: is not a field of a job file. Similar: queue")).to_be_visible()
-    expect(_plan(page)).to_contain_text("Mend the job file first: 2 to mend.")
+    expect(_plan(page)).to_contain_text("Fix the job file first. Problems: 2.")
 
 
 def test_a_sweep_with_parameters_makes_many_jobs(page: Any, service: RunningService) -> None:
@@ -120,7 +120,7 @@ def test_a_sweep_with_parameters_makes_many_jobs(page: Any, service: RunningServ
 def test_on_a_phone_the_form_comes_first(open_page: Callable[..., Any], service: RunningService, theme: str) -> None:
     page = open_page(390, 844, has_touch=True, is_mobile=True, color_scheme=theme)
     _open(page, service)
-    expect(_plan(page)).to_contain_text("Starts at once")
+    expect(_plan(page)).to_contain_text("Starts immediately")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     shoot(page, f"submit-phone-{theme}", whole=True)
     page.get_by_role("button", name="YAML").click()
@@ -132,5 +132,5 @@ def test_on_a_phone_the_form_comes_first(open_page: Callable[..., Any], service:
 
 def test_a_viewer_cannot_submit(page: Any, service: RunningService) -> None:
     log_in(page, service, new_user(service, "only-looks", role="viewer"), path="/submit")
-    expect(page.get_by_text("may look, but not submit")).to_be_visible()
+    expect(page.get_by_text("cannot submit jobs")).to_be_visible()
     expect(page.get_by_role("button", name="Submit")).to_have_count(0)

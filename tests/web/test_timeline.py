@@ -80,13 +80,13 @@ def test_enter_on_a_bar_shows_the_job(page: Any, service: RunningService, filled
     page.keyboard.press("Enter")
     panel = page.get_by_role("complementary", name="Job")
     expect(panel.get_by_role("heading", name="train")).to_be_visible()
-    expect(panel).to_contain_text("by its owner's estimate")
+    expect(panel).to_contain_text("based on the owner's estimate")
     assert violations(page) == []
     shoot(page, "timeline")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
     page.keyboard.press("Enter")
-    panel.get_by_role("link", name="Open the job").click()
+    panel.get_by_role("link", name="Open job").click()
     expect(page.get_by_role("heading", name="train", level=1)).to_be_visible()
 
 
@@ -109,7 +109,7 @@ def test_a_click_on_a_bar_shows_the_job_and_names_are_text(
 def test_zoom_and_pan_ask_for_other_times(page: Any, service: RunningService, filled: dict[str, str]) -> None:
     log_in(page, service, path="/timeline")
     chart(page).focus()
-    spans = page.get_by_role("group", name="Time in sight")
+    spans = page.get_by_role("group", name="Visible time range")
     expect(spans.get_by_role("button", name="6 h")).to_have_attribute("aria-pressed", "true")
     with page.expect_response("**/api/v1/timeline?*"):
         page.keyboard.press("+")
@@ -137,7 +137,7 @@ def test_zoom_and_pan_ask_for_other_times(page: Any, service: RunningService, fi
 def test_the_table_has_past_present_and_plan(page: Any, service: RunningService, filled: dict[str, str]) -> None:
     log_in(page, service, path="/timeline")
     page.get_by_role("button", name="Table").click()
-    for name, what in (("quick", "succeeded"), ("fails", "failed"), ("train", "running"), ("waits", "promised"),
+    for name, what in (("quick", "succeeded"), ("fails", "failed"), ("train", "running"), ("waits", "reserved"),
                        ("later", "planned"), (EVIL, "running")):  # fmt: skip
         line = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
         expect(line).to_contain_text(what, timeout=20_000)

@@ -17,7 +17,7 @@ export const ko: Record<keyof typeof en, string> = {
   "live.off": "연결되지 않음",
   "live.connecting": "연결 중…",
   "live.live": "실시간",
-  "live.lost": "연결이 끊겨 다시 시도하는 중…",
+  "live.lost": "연결이 끊겨 다시 연결하는 중…",
 
   "theme.label": "테마",
   "theme.auto": "시스템",
@@ -26,12 +26,12 @@ export const ko: Record<keyof typeof en, string> = {
   "language.label": "언어",
 
   "login.title": "로그인",
-  "login.lead": "이 서비스의 토큰으로 로그인합니다. 토큰은 이 탭에만 남고, 탭을 닫으면 사라집니다.",
+  "login.lead": "이 서비스의 토큰을 사용합니다. 토큰은 이 탭에만 저장되며 탭을 닫으면 삭제됩니다.",
   "login.token": "토큰",
   "login.enter": "로그인",
   "login.how": "서비스가 실행 중인 컴퓨터에서:",
   "login.bad": "이 서비스의 토큰이 아닙니다. 토큰은 gsq_로 시작하며 56자입니다.",
-  "login.refused": "서비스가 이 토큰을 알지 못합니다. 만료되었거나 회수되었을 수 있습니다.",
+  "login.refused": "등록되지 않은 토큰입니다. 만료되었거나 폐기되었을 수 있습니다. 새 토큰을 만드세요.",
   "login.ended": "토큰이 더 이상 유효하지 않습니다. 다시 로그인하세요.",
   "login.out": "로그아웃",
 
@@ -53,8 +53,8 @@ export const ko: Record<keyof typeof en, string> = {
 
   "common.loading": "불러오는 중…",
   "common.notBuilt": "아직 만들어지지 않은 페이지입니다.",
-  "common.notFound": "그런 페이지는 없습니다.",
-  "common.home": "클러스터로",
+  "common.notFound": "페이지를 찾을 수 없습니다.",
+  "common.home": "클러스터 페이지로 이동",
   "common.retry": "다시 시도",
   "common.cancel": "취소",
   "common.close": "닫기",
@@ -62,9 +62,9 @@ export const ko: Record<keyof typeof en, string> = {
   "common.all": "전체",
   "common.none": "없음",
   "common.unknown": "알 수 없음",
-  "common.simulated": "가상 카드",
+  "common.simulated": "시뮬레이션 카드",
   "common.offline": "서비스에 연결할 수 없습니다.",
-  "common.crashed": "이 페이지에 문제가 생겼습니다.",
+  "common.crashed": "이 페이지를 표시하는 중 오류가 발생했습니다.",
   "common.reload": "새로 고침",
   "common.newVersion": "대시보드가 업데이트되었습니다. 계속하려면 페이지를 새로 고치세요.",
 
