@@ -27,8 +27,8 @@ def test_a_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: R
 
 
 def test_the_file_that_the_command_line_opens_logs_in(page: Any, service: RunningService, tmp_path: Path) -> None:
-    file = tmp_path / "sends-on.html"
-    file.write_text(dashboard._sends_on(dashboard._link(f"{address(service)}/", admin_token(service))))
+    file = tmp_path / "redirect.html"
+    file.write_text(dashboard._redirect_page(dashboard._link(f"{address(service)}/", admin_token(service))))
     page.goto(file.as_uri())
     expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
     assert page.evaluate("location.href") == f"{address(service)}/"
@@ -41,10 +41,10 @@ def test_a_pasted_token_logs_in_and_a_wrong_one_does_not(page: Any, service: Run
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert violations(page) == []
     shoot(page, "login")
-    for wrong, told in (("hello", "starts with gsq_"), ("gsq_" + "a" * 52, "Unknown token")):
+    for wrong, message in (("hello", "starts with gsq_"), ("gsq_" + "a" * 52, "Unknown token")):
         page.get_by_label("Token").fill(wrong)
         page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_contain_text(told)
+        expect(page.get_by_role("alert")).to_contain_text(message)
     page.get_by_label("Token").fill(admin_token(service))
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Queue", level=1)).to_be_visible()

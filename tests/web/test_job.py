@@ -91,7 +91,8 @@ def test_a_waiting_job_says_why_and_is_held_released_changed_and_cancelled(
 ) -> None:
     log_in(page, service, path=f"/jobs/{jobs['waits']}")
     expect(part(page, "Why it is pending")).to_contain_text("needs 16 idle cards")
-    expect(page.get_by_text(re.compile(r"Position 1 in the queue. Expected to start around .* Reserved for"))).to_be_visible()
+    summary = re.compile(r"Position 1 in the queue. Expected to start around .* Reserved for")
+    expect(page.get_by_text(summary)).to_be_visible()
     assert violations(page) == []
     shoot(page, "job-waiting")
     page.get_by_label("Priority").select_option("high")

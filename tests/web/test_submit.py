@@ -87,7 +87,7 @@ def test_yaml_is_completed_and_checked_by_the_schema(page: Any, service: Running
     page.keyboard.type("r")
     options = page.get_by_role("listbox", name="Completions")
     expect(options).to_contain_text("priority")
-    expect(page.get_by_text("Its class among others.")).to_be_visible()
+    expect(page.get_by_text("Priority class.")).to_be_visible()
     page.wait_for_timeout(200)  # what is taken by mistake while the list changes under the fingers is not taken
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Job file in YAML")).to_contain_text("priority:")
