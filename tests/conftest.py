@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.c_builds import *  # noqa: F403 - fixtures
 from tests.databases import *  # noqa: F403 - fixtures
 
 # No deadline: a shared machine is slow at times, and a slow example is not a wrong one. The default profile is
@@ -41,13 +42,4 @@ def shared_data() -> Path:
     folder = REPOSITORY.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"no public traces at {folder}")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def c_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where compiled C sources are kept: one folder for all processes of this test run."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "c-builds"
-    folder.mkdir(exist_ok=True)
     return folder

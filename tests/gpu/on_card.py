@@ -26,6 +26,8 @@ from typing import Any
 
 import pytest
 
+from tests import c_builds
+
 ROOT = Path(__file__).parents[2]
 GPU = ROOT / "tests" / "gpu"
 FOLDERS = ("shim", "attach")
@@ -158,7 +160,7 @@ def main(words: list[str] | None = None) -> int:
     paths = [str(path_of(name)) for name in chosen.files]
     settings = ["-c", os.devnull, "--rootdir", str(ROOT), "--confcutdir", str(GPU), "--import-mode=importlib"]
     plain = ["-q", "-p", "no:cacheprovider", "--tb=short", *(["-k", chosen.k] if chosen.k else [])]
-    code = pytest.main([*settings, *plain, *paths], plugins=[notes])
+    code = pytest.main([*settings, *plain, *paths], plugins=[notes, c_builds])
     notes.write_table()
     return int(code)
 

@@ -1,0 +1,19 @@
+"""Where compiled C sources are kept. A file of its own, because ``tests.gpu.on_card`` loads no other shared fixture."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+__all__ = ["c_builds"]
+
+
+@pytest.fixture(scope="session")
+def c_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where compiled C sources are kept: one folder for all processes of this test run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "c-builds"
+    folder.mkdir(exist_ok=True)
+    return folder
