@@ -144,5 +144,5 @@ def test_the_ballast_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_machine_without_the_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusquad.gpu.nvml._LIBRARY", "libno-such-library.so")
-    with pytest.raises(Invalid, match="driver is not here"):
+    with pytest.raises(Invalid, match="driver is not installed"):
         CardReader("0")

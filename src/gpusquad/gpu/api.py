@@ -19,25 +19,25 @@ from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.units import WHOLE_MILLI
 
 QUOTA_PATH = "/run/gpusquad/quota.json"
-"""Where a container finds its limits."""
+"""Path of the limits in a container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the part: one container of a pod, or one task of an attempt on this machine."""
+    """Identity of a GPU client: one container of a pod, or one task of an attempt on this machine."""
 
     owner: str
-    """What lives and ends as a whole: the pod's uid (names come again), or job and attempt."""
+    """What starts and ends as a whole: the pod's uid (names are reused), or job and attempt."""
     part: str
-    """Of the owner: the container's name, or the task's index."""
+    """Within the owner: the container's name, or the task's index."""
     job: str = ""
     run_as: tuple[int, int] | None = None
-    """User and group id of its processes. None: those of whoever starts it."""
+    """User and group id of its processes. None: those of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder of the node that the container sees."""
+    """A file or folder of the node, mounted into the container."""
 
     inside: str
     outside: str
@@ -55,13 +55,13 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a container needs besides its cards."""
+    """What a client needs besides its cards."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     devices: tuple[DeviceNode, ...] = ()
     notes: tuple[str, ...] = ()
-    """What people should know: a part of what was asked for that it does not get, and why."""
+    """For users: which part of the request is not granted, and why."""
 
 
 class CardSharing(Protocol):
@@ -222,7 +222,7 @@ class QuotaFile(NoSharing):
         draft = file.with_suffix(".new")
         draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
         draft.chmod(0o444)
-        os.replace(draft, file)  # never half of it
+        os.replace(draft, file)  # atomic
         return Attachment(mounts=(Mount(QUOTA_PATH, str(file)),))
 
     def release_all_but(self, owners: set[str]) -> None:
@@ -234,7 +234,7 @@ class QuotaFile(NoSharing):
 
 
 def limits(card: Card, share: Share | None) -> dict[str, object]:
-    """What a holder may use of the card. Without a share: all of it. Of the SMs, no part named is no limit."""
+    """Limits of a client on the card. Without a share: the whole card. Without ``sm``: all SMs."""
     memory_bytes = share.memory_on(card.memory_bytes) if share is not None and not share.is_slot_only else 0
     sm_milli = share.sm_milli if share is not None and share.sm_milli else WHOLE_MILLI
     return {"card": card.id, "memory_bytes": memory_bytes or card.memory_bytes, "sm_milli": sm_milli}

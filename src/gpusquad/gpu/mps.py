@@ -1,8 +1,8 @@
-"""The multi-process service for one card, with a daemon of our own.
+"""MPS for one card, with our own daemon.
 
-``Mps`` is one for a while: started, used, stopped, and nothing left behind. ``MpsDaemon`` is what it is made of, for
-whoever keeps one for longer and finds it again. Pipe and log folder are its own, so a daemon that the machine has
-already is neither used nor disturbed. The card's compute mode stays as it is.
+``Mps`` is temporary: started, used, stopped and removed. ``MpsDaemon`` controls one that lives longer and is found
+again. Both have their own pipe and log folders, so a daemon of the machine is neither used nor disturbed. The card's
+compute mode does not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpusquad.model.units import WHOLE_MILLI
 PROGRAM = "nvidia-cuda-mps-control"
 _PIPES, _LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 _SHARE, _CARDS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
-_NOWHERE = "/proc/no-daemon-here"  # a folder that nobody can make, not even root
+_NOWHERE = "/proc/no-daemon-here"  # a folder that cannot be created, even by root
 _WITHIN_S = 20.0
 _ENDS_WITHIN_S = 5.0
 
@@ -38,7 +38,7 @@ class ProgramRunner(Protocol):
 
 
 def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
-    """What it printed. NotNow: it is not there, fails, or does not end."""
+    """Output of the program. NotReady: it is missing, fails, or does not end."""
     try:
         done = run_within(_WITHIN_S, argv, {**os.environ, **env}, words)
     except FileNotFoundError:
@@ -51,16 +51,16 @@ def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> st
 
 
 NO_DAEMON: Mapping[str, str] = {_PIPES: _NOWHERE}
-"""For time slicing: a pipe folder where no daemon is, not even the machine's own."""
+"""Environment for time-slicing: a pipe folder without any daemon."""
 
 
 def no_daemon_env(card: str) -> dict[str, str]:
-    """The card, time sliced."""
+    """Environment to use the card time-sliced."""
     return {_CARDS: card, **NO_DAEMON}
 
 
 class MpsDaemon:
-    """The daemon of a folder, whoever started it."""
+    """The MPS daemon of a folder."""
 
     def __init__(self, card: str, folder: Path, run: ProgramRunner = run_here) -> None:
         self._card, self._run = card, run
@@ -69,7 +69,7 @@ class MpsDaemon:
 
     @property
     def pipes(self) -> Path:
-        """Clients need it, at the same path in containers too."""
+        """MPS clients need it, in containers at the same path."""
         return self.folder / "pipe"
 
     def start(self) -> None:
@@ -77,11 +77,11 @@ class MpsDaemon:
         self._run([PROGRAM, "-d"], {**self._env, _CARDS: self._card})
 
     def ask(self, words: str) -> str:
-        """Invalid: nobody is there to answer."""
+        """Send a command. Invalid: the daemon does not run."""
         return self._run([PROGRAM], self._env, words + "\n")
 
     def quit(self) -> None:
-        """Clients that are left lose their work. Invalid: it was not there."""
+        """Stop the daemon; remaining clients lose their work. Invalid: it does not run."""
         pid = self.pid()
         try:
             self.ask(f"quit -t {_ENDS_WITHIN_S:g}")
@@ -92,28 +92,28 @@ class MpsDaemon:
             _end(pid)
 
     def env(self, sm_milli: int = WHOLE_MILLI) -> dict[str, str]:
-        """For a client. The daemon numbers the cards it was given from 0; a UUID stays a UUID."""
+        """Environment of an MPS client. The daemon numbers its cards from 0; UUIDs do not change."""
         card = self._card if self._card.startswith("GPU-") else "0"
         share = {} if sm_milli == WHOLE_MILLI else {_SHARE: f"{sm_milli / 10:g}"}
         return {**self._env, _CARDS: card, **share}
 
     def pid(self) -> int | None:
-        """Of the daemon, where it is on this machine."""
+        """Pid of the daemon, if it runs on this machine."""
         try:
             return int((self.pipes / f"{PROGRAM}.pid").read_text())
         except (OSError, ValueError):
             return None
 
     def servers(self) -> list[int]:
-        """Pids of servers, one for a user at most. None before the first client."""
+        """Pids of the servers, at most one per user. Empty before the first client."""
         return _numbers(self.ask("get_server_list"))
 
     def is_faulty(self) -> bool:
-        """A client's fatal fault has reached all: none of them can go on, and no other can come."""
+        """A client had a fatal fault: no client can continue, and none can join."""
         return any("FAULT" in self.ask(f"get_server_status {pid}").upper() for pid in self.servers())
 
     def terminate(self, pids: Iterable[int]) -> list[int]:
-        """Clients let go of the card in good order before they are killed. Those that were clients."""
+        """Terminate MPS clients cleanly before they are killed. Returns those that were clients."""
         wanted, done = set(pids), []
         for server in self.servers():
             for client in wanted & set(_numbers(self.ask(f"get_client_list {server}"))):
@@ -163,7 +163,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _end(pid: int | None) -> None:
-    """Waits for a daemon that was told to quit; one that does not is killed."""
+    """Wait for the end of a daemon, and kill it after the time limit."""
     if pid is None:
         return
     until_s = time.monotonic() + _ENDS_WITHIN_S
@@ -176,9 +176,9 @@ def _end(pid: int | None) -> None:
 
 
 def _is_daemon(pid: int) -> bool:
-    """A number may have gone to another process since: its name is looked at. The system cuts names at 15 letters."""
+    """Check the name, because the pid may have been reused. The system cuts names at 15 characters."""
     try:
         head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-        return head.endswith(f"({PROGRAM[:15]}") and not rest.startswith(" Z")  # Z: ended, nobody has asked how
+        return head.endswith(f"({PROGRAM[:15]}") and not rest.startswith(" Z")  # Z: a zombie
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""What NVML says of one card, through ctypes: measuring needs the driver's library and no package."""
+"""Reads one card through NVML with ctypes: it needs the driver's library and no package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TEXT_BYTES = 128
 _MOST_PROCESSES = 512
 _NOT_KNOWN = 2**64 - 1
 _SM_CLOCK = 1
-"""In NVML's list of clocks."""
+"""NVML's number of the SM clock."""
 
 
 class _Memory(ctypes.Structure):
@@ -33,17 +33,17 @@ class _Process(ctypes.Structure):
 
 
 class NvmlError(RuntimeError):
-    """A question that NVML does not answer here."""
+    """An NVML call that fails here."""
 
 
 class CardReader:
-    """Reads one card and changes nothing. ``card``: its place in the machine, or its UUID."""
+    """Reads one card and changes nothing. ``card``: its index in the machine, or its UUID."""
 
     def __init__(self, card: str = "0") -> None:
         try:
             self.library: Any = ctypes.CDLL(_LIBRARY)
         except OSError:
-            raise Invalid("card", "NVIDIA's driver is not here", f"{_LIBRARY} must be found") from None
+            raise Invalid("card", "NVIDIA's driver is not installed", f"install {_LIBRARY}") from None
         self.call("nvmlInit_v2")
         self.handle = ctypes.c_void_p()
         if card.startswith("GPU-"):
@@ -72,7 +72,7 @@ class CardReader:
         return self._memory().used
 
     def busy_ratios(self) -> tuple[float, float]:
-        """Of the driver's last sampling period: a kernel ran, memory was read or written."""
+        """Fractions of the driver's last sampling period with a running kernel, and with memory accesses."""
         seen = _Utilisation()
         self.call("nvmlDeviceGetUtilizationRates", self.handle, ctypes.byref(seen))
         return seen.gpu / 100, seen.memory / 100
@@ -88,13 +88,14 @@ class CardReader:
         return clock.value
 
     def energy_j(self) -> float:
-        """Since the driver was loaded: the difference over a time is the mean power, however short it was."""
+        """Energy since the driver was loaded. Its growth over a period gives the mean power, however short the
+        period."""
         millijoules = ctypes.c_ulonglong()
         self.call("nvmlDeviceGetTotalEnergyConsumption", self.handle, ctypes.byref(millijoules))
         return millijoules.value / 1000
 
     def by_process(self) -> dict[int, int]:
-        """Bytes that each process holds, context included. In a container the numbers may be those of the node."""
+        """Bytes held by each process, including its context. In a container the pids may be those of the node."""
         count = ctypes.c_uint(_MOST_PROCESSES)
         found = (_Process * _MOST_PROCESSES)()
         self.call("nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.byref(count), found)

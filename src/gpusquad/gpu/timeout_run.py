@@ -1,4 +1,4 @@
-"""Programs that talk to the driver, which may hang in it for good."""
+"""Runs programs that use the driver and may hang in it indefinitely."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 def run_within(
     within_s: float, argv: Sequence[str], env: Mapping[str, str], words: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Its end, whatever it was. TimeoutExpired: it did not end, and was killed. One that hangs in the driver does not
-    die of that, so its end is not waited for. OSError: it cannot be started."""
+    """Run a program to its end. TimeoutExpired: it was killed after that time. A program that hangs in the driver does
+    not die, so its end is not awaited. OSError: it cannot be started."""
     child = subprocess.Popen(
         list(argv), env=dict(env), text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What is known of a tenant's speed, as plain data: checked where it comes in, and as a text that goes with a pod."""
+"""Measured rates of a GPU client as plain data: checked on input, and as text in a pod annotation."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from gpusquad.model.units import WHOLE_MILLI, number, whole
 
 MOST_APPS = 256
 MOST_TEXT = 64 * 1024
-_MOST_SPEED = 10.0
-"""Over that alone: whoever is so fast was measured badly."""
+_MAX_RATE = 10.0
+"""Largest rate. A higher one is a measurement error."""
 _DIGITS = 3
 
 
 def speeds_from(said: object, field: str) -> dict[str, float]:
-    """By app."""
+    """Rates by app."""
     if not isinstance(said, dict) or len(said) > MOST_APPS:
-        raise Invalid(field, f"is no object of {MOST_APPS} at most", 'write for example {"vgg16": 0.6}')
-    return {checked_text(app, field): number(speed, f"{field}.{app}", high=_MOST_SPEED) for app, speed in said.items()}
+        raise Invalid(field, f"must be an object with at most {MOST_APPS} entries", 'write for example {"vgg16": 0.6}')
+    return {checked_text(app, field): number(speed, f"{field}.{app}", high=_MAX_RATE) for app, speed in said.items()}
 
 
 def curve_from(said: object, field: str) -> tuple[tuple[int, float], ...]:
     if not isinstance(said, (list, tuple)) or not 0 < len(said) <= WHOLE_MILLI:
-        raise Invalid(field, "is no list of points", "write for example [[500, 0.7], [1000, 1.0]]")
+        raise Invalid(field, "must be a list of points", "write for example [[500, 0.7], [1000, 1.0]]")
     points = []
     for row in said:
         if not isinstance(row, (list, tuple)) or len(row) != 2:
-            raise Invalid(field, f"{row!r} is no point", "a point is thousandths of the SMs and a speed")
-        points.append((whole(row[0], field, low=1, high=WHOLE_MILLI), number(row[1], field, high=_MOST_SPEED)))
+            raise Invalid(field, f"{row!r} is not a point", "a point is thousandths of the SMs and a speed")
+        points.append((whole(row[0], field, low=1, high=WHOLE_MILLI), number(row[1], field, high=_MAX_RATE)))
     return tuple(sorted(points))
 
 
 def known_text(sharing_params: SharingParams) -> str:
-    """Empty: nothing is known, or more than goes with a pod."""
+    """Annotation text. Empty: nothing is known, or the text would be too long."""
     if not sharing_params.app:
         return ""
     known = {
@@ -50,7 +50,7 @@ def known_text(sharing_params: SharingParams) -> str:
 
 
 def with_known(sharing_params: SharingParams, text: str) -> SharingParams:
-    """What cannot be read is not known: a user may have written it."""
+    """Text that cannot be read is ignored, because a user may have written it."""
     try:
         said = json.loads(text) if 0 < len(text) <= MOST_TEXT else None
         if not isinstance(said, dict):

@@ -1,4 +1,4 @@
-"""What a share takes of the memory of many cards."""
+"""Memory that a share takes, for many cards at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.model.units import WHOLE_MILLI
 
 
 def memory_taken(share: Share, card_bytes: Ints) -> Ints:
-    """As ``Share.memory_on``, of each card. Of one whose memory is not known: nothing, but for bytes that are named."""
+    """``Share.memory_on`` for each card. A card of unknown memory gives 0, unless the share is in bytes."""
     if share.memory_bytes:
         return np.full(card_bytes.shape, share.memory_bytes)
     if share.is_slot_only:

@@ -1,4 +1,4 @@
-"""What a tenant of a shared card is worth and wants, as the cluster tier knows it."""
+"""Sharing parameters of a GPU client, as the scheduler knows them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gpusquad.model.job import Slo
 
 @dataclass(frozen=True, slots=True)
 class SharingParams:
-    """It may change while the tenant runs."""
+    """They can change while the client runs."""
 
     weight: float = 1.0
     priority: int = 0
     slo: Slo | None = None
     remaining_us: int | None = None
-    """Work still to do, alone on the whole card. None: not known."""
+    """Work left, as time alone on the whole card. None: unknown."""
     memory_bytes: int | None = None
-    """That it may hold of its card. None: as when it started."""
+    """Memory quota. None: as at the start."""
     app: str = ""
-    """What it runs, by the name under which something is known of it; empty: nothing is."""
+    """The name under which its measurements are shared; empty: none."""
     curve: tuple[tuple[int, float], ...] = ()
-    """Thousandths of the SMs, and its speed alone with them over that with all; empty: not measured."""
+    """Thousandths of the SMs and the speed alone with them, relative to all SMs; empty: not measured."""
     solo_per_s: float = 0.0
-    """Steps or requests a second alone on the whole card, as measured; 0: not measured."""
+    """Measured steps or requests per second alone on the whole card; 0: not measured."""
     rate_beside: Mapping[str, float] = field(default_factory=dict)
-    """Its speed beside each app on its card, over that alone, with all SMs for both. What is not known is not there."""
+    """Its rate beside each app on its card, with all SMs for both. Unknown apps are absent."""
     neighbour_rates: Mapping[str, float] = field(default_factory=dict)
-    """And the speed of each of those beside it: who was there before it came is not told anew."""
+    """Rate of each of those apps beside it. Clients that were there before are not updated."""

@@ -1,8 +1,7 @@
 """Virtual cards: one physical card shown as several smaller ones.
 
-A virtual card is a card like any other to whoever decides; only whoever starts something on it, or looks at it, has to
-know what it is a part of. So that nothing has to be carried along beside it, its name says so: ``GPU-1a2b.2of4`` is the
-second of four parts of ``GPU-1a2b``.
+For the scheduler a virtual card is a card like any other. Only code that starts or inspects processes on it needs the
+physical card, which the id contains: ``GPU-1a2b.2of4`` is the second of four virtual cards of ``GPU-1a2b``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _NAME = re.compile(r"(?P<card>.+)\.(?P<number>[1-9]\d?)of(?P<count>[1-9]\d?)")
 
 @dataclass(frozen=True, slots=True)
 class VirtualCard:
-    """One of ``count`` equal parts; ``number`` counts from 1."""
+    """One of ``count`` equal slices of a card; ``number`` counts from 1."""
 
     card: str
     number: int
@@ -29,27 +28,31 @@ class VirtualCard:
         return f"{self.card}.{self.number}of{self.count}"
 
     def of_bytes(self, total: int) -> int:
-        """Its part of the card's memory."""
+        """Its fraction of the card's memory."""
         return total // self.count
 
     def of_groups(self, groups: int) -> tuple[int, int]:
-        """Its SM groups: the first, and how many. Parts are disjoint; what does not divide is used by nobody, so that
-        all parts are alike."""
+        """First SM group and number of groups. Virtual cards are disjoint and equal; a remainder of groups is
+        unused."""
         each = groups // self.count
         if each < 1:
-            raise Invalid("virtual", f"{self.count} parts of a card with {groups} SM groups", f"use 1 to {groups}")
+            raise Invalid(
+                "virtual",
+                f"{self.count} virtual cards need more than the {groups} SM groups of the card",
+                f"use 1 to {groups}",
+            )
         return (self.number - 1) * each, each
 
 
 def parts_of(card: str, count: int) -> tuple[VirtualCard, ...]:
-    """All parts of a card."""
+    """All virtual cards of a card."""
     if not 2 <= count <= MOST_PARTS:
         raise Invalid("virtual", f"{count} is not a number of virtual cards", f"use 2 to {MOST_PARTS}")
     return tuple(VirtualCard(card, number, count) for number in range(1, count + 1))
 
 
 def part_named(card: str) -> VirtualCard | None:
-    """None: this is no virtual card."""
+    """The virtual card with this id. None: it is not one."""
     match = _NAME.fullmatch(card)
     if match is None:
         return None
@@ -58,6 +61,6 @@ def part_named(card: str) -> VirtualCard | None:
 
 
 def physical(card: str) -> str:
-    """The card that the driver knows."""
+    """Id of the physical card."""
     part = part_named(card)
     return card if part is None else part.card

@@ -104,7 +104,9 @@ def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: 
         quota.resize(holder("b"), COST)
 
 
-@pytest.mark.parametrize(("said", "why"), [("", "''"), ("hm", "'hm'"), ("[5]", "said"), ('{"bytes": null}', "said")])
+@pytest.mark.parametrize(
+    ("said", "why"), [("", "''"), ("hm", "'hm'"), ("[5]", "output"), ('{"bytes": null}', "output")]
+)
 def test_a_program_that_says_something_else_says_nothing(monkeypatch: pytest.MonkeyPatch, said: str, why: str) -> None:
     monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", f"print({said!r})"))
     with pytest.raises(NotReady, match=why):
@@ -121,7 +123,7 @@ def test_what_cannot_be_measured_is_not_charged_and_said(
     manager = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
     assert manager.context_bytes() == manager.context_bytes() == 0
     (record,) = caplog.records
-    assert "GPU-1: CUDA contexts are not charged to anybody's part: context_bytes: " in record.getMessage()
+    assert "GPU-1: CUDA contexts are not charged to memory quotas: context_bytes: " in record.getMessage()
     assert "set it in the sharing settings" in record.getMessage()
     assert not (manager.folder / CONTEXT).exists()  # the next service tries again
 

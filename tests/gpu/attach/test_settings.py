@@ -71,7 +71,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: st
     else:
         (tmp_path / place).rename(tmp_path / "elsewhere")
         (tmp_path / place).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Invalid, match="others may write"):
+    with pytest.raises(Invalid, match="writable by other users"):
         manager.make_folder()
 
 

@@ -1,8 +1,7 @@
-"""One card: its folder and its daemon, which outlives whoever started it and is found again by its socket.
+"""Manages one card: its folder and its daemon, which outlives its starter and is found again by its socket.
 
-The folder has ``card.json`` (which card it is of), ``policy`` (set by somebody, for daemons to come), ``told.json``
-(what each tenant was told), ``context.json`` (what a CUDA context costs there), the region's files, the daemon's
-socket, lock and log, and ``mps``.
+The folder has ``card.json`` (the card), ``policy`` (if one was set, for later daemons), ``told.json`` (attach records),
+``context.json`` (the cost of a CUDA context), the region's files, the daemon's socket, lock and log, and ``mps``.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.sm_groups import SMS_PER_GROUP
 
 CARD, POLICY, WORDS, CONTEXT = "card.json", "policy", "stderr", "context.json"
-PATIENCE_S, QUICK_S = 5.0, 1.0
-"""How long an answer may take; and where somebody waits for what it is asked for."""
+ANSWER_TIMEOUT_S, QUICK_S = 5.0, 1.0
+"""Time limit of an answer, and the one for interactive calls."""
 _LOOK_S = 0.02
 _REAL = "GPU-"
-"""What the driver's names of cards begin with."""
-# -P: not what lies in the folder that the service was started in.
+"""Prefix of the driver's card ids."""
+# -P: do not import from the current folder.
 _PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.daemon")
 _log = logging.getLogger(__name__)
 _children: list[subprocess.Popen] = []
-"""Daemons of this process: asked now and then whether they have ended, so that none stays a zombie."""
+"""Daemons started by this process. They are polled, so that none stays a zombie."""
 _good_policies: set[str] = set()
-"""A program was started to check them; for the next card it need not be."""
+"""Policies that were checked by a program, which need not run again."""
 
 
 class CardManager:
-    """``lock`` is for whoever asks several things that belong together."""
+    """``lock`` groups several calls that belong together."""
 
     def __init__(self, card: Card, settings: CardSharingSettings, run: ProgramRunner = run_here) -> None:
         self.card, self._settings = card, settings
@@ -58,30 +57,30 @@ class CardManager:
         self.lock = threading.RLock()
         self.told = AttachRecords(self.folder / "told.json")
         self.silence = ""
-        """In words, that its daemon is there and did not answer when it was asked last. Empty: it did, or is none."""
+        """Message that its daemon did not answer the last call. Empty: it did, or there is none."""
         self._untold: list[str | None] = []
-        """The policy that a daemon which does not answer is to be told of when it does; at most one."""
+        """Policy to be set when the daemon answers again; at most one."""
         self._context_bytes: int | None = None
         self._uuid = settings.uuid_of(card.id)
         self.pool = MpsPool(self._uuid, self.folder / "mps", settings.has_mps, run)
 
-    # -- its daemon --------------------------------------------------------------------------------------------------
+    # -- daemon ------------------------------------------------------------------------------------------------------
 
     def ask(self, question: Mapping[str, object]) -> dict:
-        """Its answer; it is started first if it does not run. NotNow: it does not start. Invalid: it says no."""
+        """Answer of the daemon, which is started first if needed. NotReady: it does not start. Invalid: it refuses."""
         with self.lock:
             self.start()
             try:
                 return self._checked(ask(self._socket, question))
-            except OSError:  # it may have ended between the two, as one does that nobody needed for long
+            except OSError:  # it may have ended in between, as an unused daemon does
                 self.start()
             try:
                 return self._checked(ask(self._socket, question))
             except OSError as error:
-                raise self._trouble(f"its daemon does not answer ({error})") from None
+                raise self._trouble(f"the daemon does not answer ({error})") from None
 
-    def ask_if_running(self, question: Mapping[str, object], within_s: float = PATIENCE_S) -> dict | None:
-        """None: it does not run, and is not started for this; or it does not answer, as ``silence`` says then."""
+    def ask_if_running(self, question: Mapping[str, object], within_s: float = ANSWER_TIMEOUT_S) -> dict | None:
+        """None: it does not run and is not started for this, or it does not answer (see ``silence``)."""
         answer, self.silence = self._heard(question, within_s)
         return None if answer is None else self._checked(answer)
 
@@ -89,8 +88,7 @@ class CardManager:
         return self._hello() is not None
 
     def start(self) -> None:
-        """Nothing happens if it runs, is of this version and has these settings; another one is replaced, tenants run
-        on."""
+        """Start the daemon, or replace one of another version or with other settings. Clients continue."""
         with self.lock:
             self._start()
             while self._untold and not self.silence:
@@ -105,27 +103,27 @@ class CardManager:
             self.make_folder()
             if hello is not None:
                 others = ", ".join(name for name, value in wanted.items() if hello.get(name) != value)
-                _log.info("card %s: its daemon is replaced, for it has another %s", self.card.id, others)
+                _log.info("card %s: replacing its daemon, which has another %s", self.card.id, others)
                 self.ask_if_running({"do": "stop"})
             self._start_and_wait(None if hello is None else hello.get("pid"))
 
     def stop(self) -> None:
-        """The daemon and the pool. Tenants that are left run on without shares; their quotas hold."""
+        """Stop the daemon and the pool. Clients that are left continue without SM shares; quotas still apply."""
         with self.lock:
             if self.ask_if_running({"do": "stop"}) is not None:
                 self._wait_for_end()
             self.pool.stop()
 
     def make_folder(self) -> None:
-        """To be called before anything is put into it."""
+        """Create the folder. To be called before writing to it."""
         make_open(self.folder)
         for place in (self._settings.folder, self.folder.parent, self.folder):
             refuse_others(place)
         write_whole(self.folder / CARD, json.dumps(asdict(self.card)) + "\n")
 
     def context_bytes(self) -> int:
-        """Charged for a process's first context: as set, or as measured before the first tenant came. While tenants are
-        there it stays what it was: their parts were asked for, and given, with that."""
+        """Memory charged for the first context of a process: as set, or as measured before the first client. It does
+        not change while there are clients, because their quotas were granted with it."""
         asked = self._settings.context_bytes
         if asked != "auto":
             return asked
@@ -140,16 +138,16 @@ class CardManager:
                 self._context_bytes = new_context_cost(self._uuid, self.folder / CONTEXT) if is_real else 0
             return self._context_bytes
 
-    # -- its policy --------------------------------------------------------------------------------------------------
+    # -- policy ------------------------------------------------------------------------------------------------------
 
     def policy(self) -> str:
-        """What somebody set for this card, else what the settings say."""
+        """The policy set for this card, otherwise that of the settings."""
         for policy in self._untold:
             return self._named(policy)
         return self._named(_text(self.folder / POLICY) or None)
 
     def set_policy(self, policy: str | None) -> str:
-        """Soon, whatever the daemon does: one that does not answer, or is waited for, hears of it when it does."""
+        """Returns quickly: a daemon that is busy or does not answer gets the policy later."""
         if not self.lock.acquire(timeout=QUICK_S):
             self._untold[:] = [policy]
             return self._named(policy)
@@ -168,7 +166,7 @@ class CardManager:
         elif not silence and wanted not in _good_policies:
             self._check(wanted)
             _good_policies.add(wanted)
-        if self._untold == before:  # else somebody set another one meanwhile, which is still to be told
+        if self._untold == before:  # otherwise another one was set meanwhile and is still pending
             self._untold[:] = [policy] if silence else []
         if policy is None:
             (self.folder / POLICY).unlink(missing_ok=True)
@@ -180,7 +178,7 @@ class CardManager:
         try:
             self._set_policy(policy)
         except Invalid as error:
-            _log.warning("card %s: not divided by %s: %s", self.card.id, self._named(policy), error)
+            _log.warning("card %s: cannot use divide policy %s: %s", self.card.id, self._named(policy), error)
 
     def _named(self, policy: str | None) -> str:
         return policy if policy is not None else self._settings.policy_for(self.card.id)
@@ -194,15 +192,15 @@ class CardManager:
     def _hello(self) -> dict | None:
         for child in list(_children):
             if child.poll() is not None:
-                with contextlib.suppress(ValueError):  # another thread has done it
+                with contextlib.suppress(ValueError):  # removed by another thread
                     _children.remove(child)
         return self.ask_if_running({"do": "hello"})
 
     def _heard(self, question: Mapping[str, object], within_s: float) -> tuple[dict | None, str]:
-        """What it says, if it does; else why not, if it should have."""
+        """Its answer, or the message that it did not answer although it runs."""
         try:
             return ask(self._socket, question, within_s), ""
-        except (TimeoutError, BlockingIOError):  # the latter: too many wait for it already
+        except (TimeoutError, BlockingIOError):  # the latter: its queue of connections is full
             pid = _text(self.folder / LOCK)
             return None, "the card's daemon" + (f" (process {pid})" if pid else "") + " does not answer"
         except OSError:
@@ -222,10 +220,10 @@ class CardManager:
             hello = self._hello()
             if hello is not None and hello.get("pid") != old_pid:
                 return
-            if code == TAKEN:  # another one was faster, or the last one has not let go yet
+            if code == TAKEN:  # another one was faster, or the last one still holds the lock
                 child = self._spawn()
             elif code is not None:
-                raise self._trouble(f"its daemon ended with {code}: {self._last_words()}")
+                raise self._trouble(f"the daemon ended with {code}: {self._last_words()}")
             time.sleep(_LOOK_S)
         holder = _text(self.folder / LOCK)
         raise self._trouble(
@@ -243,19 +241,19 @@ class CardManager:
         return child
 
     def _check(self, policy: str) -> None:
-        """Policies are known to the daemon's program alone; its error names what there is."""
+        """Only the daemon's program knows the policies. Its error lists them."""
         options = ["--check", "--card", self.card.id, "--folder", str(self.folder), f"--policy={policy}"]
         within_s = self._settings.starts_within_s
         try:
             done = subprocess.run([*_PROGRAM, *options], capture_output=True, text=True, check=False, timeout=within_s)
         except subprocess.TimeoutExpired:
-            raise self._trouble(f"its policy could not be checked within {within_s:g} s") from None
+            raise self._trouble(f"the policy could not be checked within {within_s:g} s") from None
         if done.returncode != 0:
-            raise self._trouble(f"its policy cannot be checked: {done.stderr.strip()[-500:]}")
+            raise self._trouble(f"the policy could not be checked: {done.stderr.strip()[-500:]}")
         self._checked(json.loads(done.stdout))
 
     def _fixed(self) -> dict[str, object]:
-        """What a daemon is told when it starts, and never again."""
+        """Options that are fixed when a daemon starts."""
         one, card = self._settings, self.card
         said: dict[str, object] = {
             "card": card.id, "folder": self.folder.absolute(), "groups": one.groups_of(card),
@@ -270,7 +268,7 @@ class CardManager:
         return said
 
     def _mark(self) -> str:
-        """Differs where daemons would be told something else."""
+        """Hash of the fixed options."""
         return hashlib.sha256(json.dumps(self._fixed(), default=str, sort_keys=True).encode()).hexdigest()[:16]
 
     def _arguments(self) -> list[str]:
@@ -287,26 +285,26 @@ class CardManager:
             time.sleep(_LOOK_S)
 
     def _last_words(self) -> str:
-        return (_text(self.folder / WORDS).splitlines() or ["it said nothing"])[-1][-500:]
+        return (_text(self.folder / WORDS).splitlines() or ["no output"])[-1][-500:]
 
     def _trouble(self, problem: str, cure: str = "") -> NotReady:
         return NotReady(f"card {self.card.id}", problem, cure or f"look at {self.folder / LOG}")
 
 
 def cards_of(settings: CardSharingSettings) -> list[Card]:
-    """Those that were kept in the folder before."""
+    """Cards found in the folder."""
     found = []
     for file in sorted((settings.folder / "cards").glob(f"*/{CARD}")):
         try:
             found.append(Card(**read_json(file)))
         except (TypeError, ValueError, OSError) as error:
-            _log.warning("%s is left aside: %s", file, error)
+            _log.warning("%s is ignored: %s", file, error)
     return found
 
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """Of the package: a daemon of another one is replaced. Sources that nobody installed have none."""
+    """Version of the package. A daemon of another version is replaced. Empty: not installed."""
     try:
         return metadata.version("gpusquad")
     except metadata.PackageNotFoundError:

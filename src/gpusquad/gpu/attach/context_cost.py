@@ -1,10 +1,9 @@
-"""What a CUDA context costs on a card: made in a process of its own, and looked at through NVML.
+"""Measures the memory of a CUDA context on a card, in a separate process and through NVML.
 
     python -m gpusquad.gpu.attach.context_cost GPU-12345678-1234-1234-1234-123456789abc
 
-Memory that a process has beside its own allocations cannot be laid to any of them: so it is measured once for a card
-and driver, and charged as a constant. What a program's kernels take once they are loaded comes on top, and is not
-known.
+The memory of a context cannot be attributed to an allocation. It is measured once per card and driver and charged as a
+constant. Memory of loaded kernels comes on top and is unknown.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ from gpusquad.model.units import show_bytes
 
 WITHIN_S = 10.0
 LEAST_BYTES, MOST_BYTES = 16 << 20, 4 << 30
-"""That one may cost: more or less was somebody else's doing."""
+"""Plausible cost. Values outside come from other processes."""
 _TRIES = 3
 _AGREE = 0.1
-"""As far as tries may be apart."""
+"""Largest relative difference between tries."""
 _LOADED = Path("/sys/module/nvidia/version")
-"""Of the driver, while it is loaded."""
+"""Version of the loaded driver."""
 _DRIVER = "libcuda.so.1"
 _PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.attach.context_cost")
 _log = logging.getLogger(__name__)
 
 
 class DriverError(RuntimeError):
-    """A call that the driver refused, or an answer that makes no sense."""
+    """A failed driver call, or an implausible result."""
 
 
 def kept_context_cost(file: Path) -> int | None:
-    """As measured before with the driver that is loaded now. None: it was not."""
+    """Saved measurement with the loaded driver. None: there is none."""
     try:
         kept = read_json(file)
         bytes_ = int(kept["bytes"])
@@ -56,14 +55,14 @@ def kept_context_cost(file: Path) -> int | None:
 
 
 def new_context_cost(uuid: str, file: Path) -> int:
-    """Measured now, and kept. 0: it cannot be, and the log says why."""
+    """Measure now and save. 0: it failed, and the log says why."""
     try:
         bytes_ = context_cost(uuid)
     except NotReady as error:
-        _log.warning("card %s: CUDA contexts are not charged to anybody's part: %s", uuid, error)
+        _log.warning("card %s: CUDA contexts are not charged to memory quotas: %s", uuid, error)
         return 0
-    _log.info("card %s: a CUDA context costs %s, and is charged to the part of its process", uuid, show_bytes(bytes_))
-    with suppress(OSError):  # then it is measured again by the next service
+    _log.info("card %s: a CUDA context costs %s, charged to the memory quota", uuid, show_bytes(bytes_))
+    with suppress(OSError):  # then the next service measures again
         write_whole(file, json.dumps({"bytes": bytes_, "driver": _loaded_driver()}) + "\n")
     return bytes_
 
@@ -76,19 +75,19 @@ def _loaded_driver() -> str:
 
 
 def context_cost(uuid: str) -> int:
-    """In bytes. NotNow: it could not be measured, and why. In a process of its own: a driver once loaded stays."""
+    """Cost in bytes, measured in a separate process, because a driver stays loaded. NotReady: it failed."""
     try:
         done = run_within(WITHIN_S, [*_PROGRAM, uuid], own_environment() | no_daemon_env(uuid))
     except OSError as error:
         raise _unknown(str(error)) from None
     except subprocess.TimeoutExpired:
-        raise _unknown(f"no context could be made within {WITHIN_S:g} s") from None
+        raise _unknown(f"no context was created within {WITHIN_S:g} s") from None
     if done.returncode != 0:
         raise _unknown((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1][-300:])
     try:
         return int(json.loads(done.stdout)["bytes"])
     except (ValueError, TypeError, KeyError):
-        raise _unknown(f"it said {done.stdout.strip()[-100:]!r}") from None
+        raise _unknown(f"unexpected output {done.stdout.strip()[-100:]!r}") from None
 
 
 def _unknown(why: str) -> NotReady:
@@ -96,8 +95,8 @@ def _unknown(why: str) -> NotReady:
 
 
 def measure(card: CardReader) -> int:
-    """By what NVML says of this very process; where it does not tell (as in containers, which have other numbers for
-    processes), by what the whole card had before: several times, for others may come and go meanwhile."""
+    """From NVML's figure for this process. Where it has none (in containers, whose pids differ), from the growth of the
+    card's used memory, several times, because other processes may start and end meanwhile."""
     driver = _driver()
     listed_before = _by_process(card)
     used = [card.used_bytes()]
@@ -112,7 +111,7 @@ def measure(card: CardReader) -> int:
 
 
 def _plausible(grew: list[int], left: Sequence[int] = (0,)) -> int:
-    """``left``: what was used when no context of ours was there, after the first, of which the driver keeps a part."""
+    """``left``: memory used without our context, after the first one, of which the driver keeps a part."""
     middle = int(statistics.median(grew))
     is_calm = max(_apart(grew), _apart(left)) <= _AGREE * middle
     if not is_calm or not LEAST_BYTES <= middle <= MOST_BYTES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gpusquad.gpu.attach.card_manager import PATIENCE_S, QUICK_S, CardManager
+from gpusquad.gpu.attach.card_manager import ANSWER_TIMEOUT_S, QUICK_S, CardManager
 from gpusquad.gpu.daemon.wire import MAX_HOLD_US
 from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
@@ -60,7 +60,7 @@ def _hold_before(until_s: float, manager: CardManager, name: str, for_s: float) 
         _hold(manager, name, for_s, QUICK_S)
 
 
-def _hold(manager: CardManager, name: str, for_s: float, answers_within_s: float = PATIENCE_S) -> bool:
+def _hold(manager: CardManager, name: str, for_s: float, answers_within_s: float = ANSWER_TIMEOUT_S) -> bool:
     """False: it has left the card."""
     for_us = min(int(for_s * US_PER_S), MAX_HOLD_US)
     try:

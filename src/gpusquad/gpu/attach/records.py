@@ -1,7 +1,7 @@
-"""What tenants were told when they were attached: kept in the card's folder, for it cannot be told anew.
+"""Attach records: what each client got when it was attached, stored in the card's folder.
 
-A process has its environment for life; whoever attaches the same holder again, after a restart of the service too, has
-to give the same answer.
+A process cannot change its environment, so attaching the same client again has to give the same answer, also after a
+restart of the service.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AttachRecord:
-    """One tenant's environment as far as MPS is concerned, and what people were told."""
+    """MPS environment of one client, and its notes for users."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_pooled: bool = False
-    """It is a client of the card's MPS pool."""
+    """It is in the card's MPS pool."""
     uid: int = 0
     job: str = ""
 
 
 class AttachRecords:
-    """By tenant id. Read from the file each time: another process of the service may have written to it."""
+    """Records by client id. Read from the file each time, because another process of the service may have written
+    it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -44,7 +45,7 @@ class AttachRecords:
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError, OSError) as error:
-            _log.warning("%s cannot be read, and what it said is forgotten: %s", self._file, error)
+            _log.warning("%s cannot be read and is ignored: %s", self._file, error)
             return {}
 
     def keep(self, name: str, told: AttachRecord) -> None:
@@ -58,7 +59,7 @@ class AttachRecords:
 
 
 def make_open(folder: Path) -> None:
-    """Tenants of other users look into it, whatever the service's umask is. What was there stays as somebody wanted."""
+    """Create a folder that clients of other users can read, whatever the umask. Existing folders keep their mode."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for place in missing:
@@ -66,14 +67,15 @@ def make_open(folder: Path) -> None:
 
 
 def refuse_others(folder: Path) -> None:
-    """Whoever may write to a folder may put links there, and have the service overwrite what they name."""
+    """Refuse a folder that others can write: they could place links there and make the service overwrite their
+    targets."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-        raise NotReady("folder", f"others may write to {folder}", "remove it, and let the service make it")
+        raise NotReady("folder", f"{folder} is writable by other users", "remove it; the service creates it again")
 
 
 def write_whole(file: Path, content: str, mode: int = 0o644) -> None:
-    """Never half of it."""
+    """Replace a file atomically."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.write_text(content, encoding="utf-8")
     draft.chmod(mode)
@@ -83,5 +85,5 @@ def write_whole(file: Path, content: str, mode: int = 0o644) -> None:
 def read_json(file: Path) -> dict:
     said = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(said, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("is not a JSON object")
     return said

@@ -1,5 +1,7 @@
-"""Who is on a shared card and held by nothing: processes of nobody who has a part of it, and those of somebody who has
-one that run without the library. What the driver lists is held against what the card's daemon knows."""
+"""Finds unmanaged processes on shared cards: processes of no client, and processes of clients without the shim.
+
+Compares the driver's list of processes with the clients of the card daemon.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +19,30 @@ from gpusquad.gpu.api import CardSharing
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
 
 GRACE_S = 5.0
-"""A process may be on the card for a moment before the library has told of it."""
+"""Time that a process may be on the card before the shim registers it."""
 _CLOSE_S = 5.0
 _log = logging.getLogger(__name__)
 Look = TypeVar("Look")
 Key = tuple[str, int]
-"""A physical card, and the machine's pid of a process on it."""
+"""Physical card, and the machine's pid of a process on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedProcess:
-    """A process that the driver lists."""
+    """A process in the driver's list."""
 
     process: UnmanagedProcess
     owner: str | None = None
-    """Whose it is, by the name under which parts are given (``Holder.owner``). None: nobody's."""
+    """``Holder.owner`` of its client. None: it belongs to no client."""
     is_doubtful: bool = False
-    """One of nobody may yet be somebody's of whom nothing is seen."""
+    """Without an owner: it may belong to a client that cannot be seen."""
 
 
 class UnmanagedWatch(Generic[Look]):
-    """Hears of each look at the cards, tells their daemons who is on them, and people of each stranger once.
+    """Reports the processes of each look to the card daemons, and each unmanaged process once to users.
 
-    In a thread of its own: a daemon that does not answer must not hold up the looks. What comes while it is busy is
-    left out, for the next look says it again.
+    It has its own thread, so that a daemon that does not answer does not delay the looks. Looks that arrive while it is
+    busy are dropped: the next one has the same information.
     """
 
     def __init__(
@@ -50,16 +52,16 @@ class UnmanagedWatch(Generic[Look]):
         tell: Callable[[str, ListedProcess], None],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``read``: by physical card, who is on it by pid. None are some too, for strangers leave; a card that does not
-        tell is left out."""
+        """``read``: returns the processes by physical card and pid. A card without processes has an empty entry; a card
+        that cannot be read has none."""
         self._sharing, self._read, self._tell, self._clock_s = sharing, read, tell, clock_s
         self.unheld: frozenset[Key] = frozenset()
-        """Of those who have a part of the card: processes on it that have not loaded the library, and had the time to.
-        As last seen; may be asked by any thread."""
+        """Processes of clients that have not loaded the shim after ``GRACE_S``, as of the last look. Any thread may
+        read it."""
         self._unheld_since_s: dict[Key, float] = {}
         self._told: set[Key] = set()
         self._seen: dict[str, Collection[int]] = {}
-        """By card, who was on it when it last told."""
+        """By card: pids of its last look."""
         self._heard: queue.Queue[Look | None] = queue.Queue(maxsize=1)
         self._thread = threading.Thread(target=self._run, name="gpusquad-lookout", daemon=True)
         self._thread.start()
@@ -69,14 +71,14 @@ class UnmanagedWatch(Generic[Look]):
             self._heard.put_nowait(look)
 
     def close(self) -> None:
-        with contextlib.suppress(queue.Full):  # then it waits for a daemon, and ends with the process
+        with contextlib.suppress(queue.Full):  # then it waits for a daemon and ends with the process
             self._heard.put(None, timeout=_CLOSE_S)
             self._thread.join(_CLOSE_S)
 
     def see(self, look: Look) -> None:
-        """What one look says of strangers."""
+        """Handle one look."""
         by_card = self._read(look)
-        found = {(card, pid): on[pid] for card, on in by_card.items() for pid in self._strangers(card, on) if pid in on}
+        found = {(card, pid): on[pid] for card, on in by_card.items() for pid in self._unmanaged(card, on) if pid in on}
         self._seen |= {card: frozenset(on) for card, on in by_card.items()}
         for key, one in found.items():
             if key not in self._told:
@@ -88,15 +90,15 @@ class UnmanagedWatch(Generic[Look]):
             try:
                 self.see(look)
             except Exception:
-                _log.exception("the processes on the cards could not be looked at")
+                _log.exception("cannot check the processes on the cards")
 
-    def _strangers(self, card: str, on: Mapping[int, ListedProcess]) -> Sequence[int]:
+    def _unmanaged(self, card: str, on: Mapping[int, ListedProcess]) -> Sequence[int]:
         unheld = self._unheld(card, on)
         ours = [pid for pid, one in on.items() if one.process.is_harmless or self._is_ours(card, one, unheld)]
         return self._sharing.report_processes(card, [one.process for one in on.values()], ours)
 
     def _is_ours(self, card: str, one: ListedProcess, unheld: Collection[int]) -> bool:
-        """Or may be: one that was not there a moment ago can be of somebody who has just come."""
+        """Also True for a new process, which may belong to a client that has just started."""
         pid = one.process.pid
         if one.owner is not None:
             return pid not in unheld
@@ -120,7 +122,7 @@ class UnmanagedWatch(Generic[Look]):
 
 
 def inner_pid(pid: int) -> int:
-    """What a process in a namespace of its own takes for its pid: the library writes down that one."""
+    """Pid of a process in its own namespace, which is the one that the shim records."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
     except OSError:
