@@ -168,8 +168,8 @@ conf_dir = "{folder}/cni"
 def _has_capability(number: int) -> bool:
     """Without CAP_SYS_RESOURCE nobody may lower a process's OOM score, and sandboxes fail where runc tries."""
     status = Path("/proc/self/status").read_text()
-    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> number & 1)
+    pod_amounts = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(pod_amounts, 16) >> number & 1)
 
 
 def _path() -> str:

@@ -63,7 +63,7 @@ async def reflecting(
     plane: ControlPlane, path: str, story: Story, user: str = "admin", relist_s: float = 600.0
 ) -> AsyncIterator[tuple[CountingApi, Reflector]]:
     async with CountingApi(load_access(plane.kubeconfig(user)), page=2) as api:
-        made = Reflector(api, path, hear=story, shrink=shrink_other, sleep=api.pause, relist_s=relist_s)
+        made = Reflector(api, path, on_change=story, shrink=shrink_other, sleep=api.pause, relist_s=relist_s)
         task = asyncio.create_task(made.run())
         try:
             yield api, made
@@ -104,7 +104,7 @@ def test_it_follows_and_does_not_differ_from_a_new_list(plane: ControlPlane):
             assert made.items == await truth(api, MAPS)
             await api.delete(f"{MAPS}/last")
             await story.until(lambda: "deleted last" in story.heard)
-            assert (made.tally.lists, made.tally.gaps) == (1, 0)
+            assert (made.stats.lists, made.stats.gaps) == (1, 0)
         added, deleted = ([f"{change} m{number}" for number in range(5)] for change in ("added", "deleted"))
         assert story.heard == [*added, "changed m0", *deleted, "added last", "deleted last"]
 

@@ -10,7 +10,7 @@ import pytest
 from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, IncompleteGang, gang_of
 from gpusquad.engines.kubernetes.parse.lookups import Find
 from gpusquad.engines.kubernetes.parse.membership import membership_of
-from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.kube.objects import Object, name_of
 from gpusquad.model.job import Request
 from tests.kube.api import Refused
@@ -70,7 +70,7 @@ def test_a_native_group_is_a_gang(plane: ControlPlane):
     names = [make_pod(plane.admin, gpus=1, schedulingGroup={"podGroupName": "pair"}) for _ in range(2)]
     pods = [plane.admin.get(f"{PODS}/{name}") for name in names]
     membership = membership_of(pods[0], looker(plane))
-    assert (membership.key.name, membership.least, membership.remakes) == ("pair", 2, False)
+    assert (membership.key.name, membership.least, membership.recreates) == ("pair", 2, False)
     result = gang_of(membership, pods)
     assert isinstance(result, CompleteGang)
     assert (result.job.tasks, result.job.gpus) == (2, 2)
@@ -83,7 +83,7 @@ def test_the_server_fills_in_what_is_read(plane: ControlPlane):
         "resources": {"limits": {"cpu": "0.1", "memory": "1e3", "a.b/c": "2k"}},
     }
     pod = plane.admin.get(f"{PODS}/{make_pod(plane.admin, containers=[container])}")
-    assert ask_of(pod) == Request(cpu_milli=100, memory_bytes=1000, extras=(("a.b/c", 2000), ("pods", 1)))
+    assert request_of_pod(pod) == Request(cpu_milli=100, memory_bytes=1000, extras=(("a.b/c", 2000), ("pods", 1)))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_who_comes_again_is_foretold(plane: ControlPlane, name: str, spec: Objec
     """Two running pods of a job are evicted at once: it makes both again, or is over, as its membership said."""
     make_job(plane, name, completions=2, parallelism=2, **spec)
     pods = pods_of(plane, name, 2)
-    remakes = membership_of(pods[0], looker(plane)).remakes
+    recreates = membership_of(pods[0], looker(plane)).recreates
     for pod in pods:
         bind(plane.admin, name_of(pod), "fake-0")
     selector = f"batch.kubernetes.io/job-name={name}"
@@ -112,7 +112,7 @@ def test_who_comes_again_is_foretold(plane: ControlPlane, name: str, spec: Objec
         JOBS, lambda jobs: _is_settled(plane, jobs[0], old), fieldSelector=f"metadata.name={name}"
     )
     failed = any(each["type"] == "Failed" for each in job["status"].get("conditions", ()))
-    assert failed is not remakes
+    assert failed is not recreates
 
 
 def _end_as_a_kubelet_would(plane: ControlPlane, pod: Object) -> None:

@@ -1,4 +1,4 @@
-"""A service that stands on a Kubernetes cluster: others make the pods, and this decides where they go."""
+"""The service on a Kubernetes cluster: users create the pods, the scheduler chooses their nodes and cards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _log = structlog.get_logger("gpusquad.kubernetes")
 
 
 class KubernetesPlatform:
-    """Waits until it leads, then watches the cluster. Whoever loses the lead ends at once: another decides now."""
+    """Waits until this replica leads, then watches the cluster. A replica that loses the lead exits at once, because
+    another one now decides."""
 
     on_cluster = True
     simulated = False
@@ -51,7 +52,7 @@ class KubernetesPlatform:
         if config.lease:
             self._leader = Leader(access, config.namespace or access.namespace or "default", config.lease,
                                   socket.gethostname(), _stop)  # fmt: skip
-            _log.info("waiting for the lead", lease=config.lease)
+            _log.info("waiting for the lease", lease=config.lease)
             self._leader.acquire()
         self._report: Callable[[Any], None] = lambda said: None
         telling = StatusSettings(per_second=config.tell_per_s, every_s=config.tell_every_s,
@@ -82,7 +83,7 @@ class KubernetesPlatform:
         return self._engine
 
     def set_policy_source(self, policy_of: Callable[[str], str]) -> None:
-        """Agents are told with the answers to their reports."""
+        """Agents get the policies with the answers to their reports."""
 
     def attach(self, scheduler: Scheduler) -> None:
         self._logs.run_of = lambda job_id: _run_of(scheduler.row(job_id))
@@ -107,10 +108,10 @@ class KubernetesPlatform:
 
     def _review(self, token: str) -> TokenIdentity:
         try:
-            found = self._engine.ask(lambda api: token_review.review(api, token)).result(_REVIEW_S)
+            found = self._engine.call_api(lambda api: token_review.review(api, token)).result(_REVIEW_S)
         except (ApiRefused, ApiUnreachable, TimeoutError, RuntimeError, concurrent.futures.CancelledError) as error:
-            _log.warning("agents cannot be known", why=str(error) or "no answer in time")
-            raise Unavailable("the cluster does not say whose the token is", wait_s=5.0) from None
+            _log.warning("cannot review an agent's token", why=str(error) or "no answer in time")
+            raise Unavailable("the cluster cannot verify the token", wait_s=5.0) from None
         return TokenIdentity(found.user, found.node)
 
 
@@ -119,5 +120,5 @@ def _run_of(row: JobRow) -> JobLogInfo:
 
 
 def _stop(why: object) -> None:
-    _log.error("the service ends", why=str(why))
+    _log.error("the service stops", why=str(why))
     os.kill(os.getpid(), signal.SIGTERM)

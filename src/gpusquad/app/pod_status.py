@@ -1,8 +1,7 @@
-"""Tells users on their own pods what the scheduler thinks of them: why they wait and until when, what is promised, who
-pushed them aside.
+"""Writes the scheduler's decisions to pods as events and conditions: reasons for waiting, reservations, preemptions.
 
-What happens to gangs on their nodes is told as it happens. Why others wait is asked by a thread of its own, for a few
-at a time: as many as can be written, never more than a small part of a core, and never on the decision path.
+Changes of placed gangs are written as they happen. Reasons of pending gangs are queried by a separate thread, a few at
+a time: no more than can be written, a small part of a core, and never on the decision path.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from gpusquad.store.jobs import JobRow
 
 _LEAVING = frozenset({"preempting", "stopping", "lost"})
 _NEWS = frozenset({"pending", "held", "promised", "eta_moved", "requeued", "preempted", "retry", "released"})
-_EVERY_S = 1.0
-_REST = 20.0
-"""Times as long as the last round took before the next."""
-_MOST_S = 0.25
-"""Of asking in one round."""
-_AHEAD_S = 5.0
-"""So much is handed to the writer at a time, so that whoever comes later need not wait long behind it."""
+_INTERVAL_S = 1.0
+_REST_FACTOR = 20.0
+"""Pause after a round, in multiples of its duration."""
+_QUERY_BUDGET_S = 0.25
+"""For the queries of one round."""
+_WRITE_AHEAD_S = 5.0
+"""Seconds of writes handed over at a time, so that a newer message does not wait long behind them."""
 _log = structlog.get_logger("gpusquad.kubernetes")
 
 
 class SchedulerQueries(Protocol):
-    """The scheduler, as far as it is asked here."""
+    """The scheduler's queries that are used here."""
 
     def unfinished(self) -> list[JobRow]: ...
     def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]: ...
@@ -45,25 +44,25 @@ class SchedulerQueries(Protocol):
 
 
 class PodStatusSink(Protocol):
-    """The engine, as far as it writes."""
+    """The engine's status writes."""
 
-    def tell(self, what: Callable[[GangStatusWriter], None]) -> None: ...
-    def untold(self) -> int: ...
+    def write_status(self, what: Callable[[GangStatusWriter], None]) -> None: ...
+    def pending_status_writes(self) -> int: ...
 
 
 class PodStatusUpdater:
-    """Begins with ``begin``; ``heard`` is called after each turn of the scheduler and returns at once."""
+    """Call ``begin`` once. ``heard`` is called after each cycle of the scheduler and returns at once."""
 
     def __init__(self, pods: PodStatusSink, settings: StatusSettings, now_us: Callable[[], int] | None = None) -> None:
         self._pods = pods
         self._settings = settings
         self._now_us = now_us or (lambda: time.time_ns() // 1000)
-        self._rota = PodUpdateQueue(settings.every_s)
+        self._queue = PodUpdateQueue(settings.every_s)
         self._lock = threading.Lock()
         self._news: list[StoryEvent] = []
         self._nodes: dict[str, tuple[str, ...]] | None = None
-        """Job -> the nodes its pods were told last. None: what they were told before the service started."""
-        self._stirred = threading.Event()
+        """Nodes last written to each job's pods. None: not known since the service started."""
+        self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
 
@@ -74,27 +73,28 @@ class PodStatusUpdater:
 
     def close(self) -> None:
         self._closing = True
-        self._stirred.set()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join()
 
     def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
-        """From the scheduler's thread. Gangs that leave are told before the engine hears that they are to go."""
-        leaving = [one for _, one in told if one.kind in _LEAVING and one.row.state == one.kind]
+        """Called in the scheduler's thread. Stopping gangs get their message before the engine gets the order to stop
+        them."""
+        leaving = [event for _, event in told if event.kind in _LEAVING and event.row.state == event.kind]
         if leaving:
-            self._pods.tell(lambda teller: _tell_leaving(teller, leaving))
-        news = [one for _, one in told if one.kind in _NEWS or (one.kind == "preempting" and one.data)]
+            self._pods.write_status(lambda status_writer: _write_stop_causes(status_writer, leaving))
+        news = [event for _, event in told if event.kind in _NEWS or (event.kind == "preempting" and event.data)]
         if news:
             with self._lock:
                 self._news += news
-            self._stirred.set()
+            self._wake.set()
 
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self, scheduler: SchedulerQueries) -> None:
         rest_s = 0.0
         while not self._closing:
-            # News wakes it, but not before it has rested.
+            # News wakes the thread, but not before its rest is over.
             if not self._pause(rest_s):
                 return
             began_s = time.monotonic()
@@ -103,10 +103,10 @@ class PodStatusUpdater:
             except Exception:
                 if self._closing:
                     return
-                _log.exception("pods could not be told why they wait")
-            rest_s = max(0.2, _REST * (time.monotonic() - began_s))
-            self._stirred.wait(_EVERY_S)
-            self._stirred.clear()
+                _log.exception("cannot write the reasons of pending pods")
+            rest_s = max(0.2, _REST_FACTOR * (time.monotonic() - began_s))
+            self._wake.wait(_INTERVAL_S)
+            self._wake.clear()
 
     def _pause(self, for_s: float) -> bool:
         until_s = time.monotonic() + for_s
@@ -115,100 +115,100 @@ class PodStatusUpdater:
         return not self._closing
 
     def round(self, scheduler: SchedulerQueries, now_s: float) -> None:
-        """One look at everything; ``now_s`` only ever grows."""
+        """One pass over news, reservations and reasons. ``now_s`` is monotonic."""
         with self._lock:
             news, self._news = self._news, []
         rows = {row.id: row for row in scheduler.unfinished()}
         waiting = {row.id: row for row in rows.values() if row.state in ("pending", "held")}
-        for one in news:
-            if one.row.id in waiting and one.kind not in ("promised", "eta_moved"):
-                self._rota.changed(one.row.id)
+        for event in news:
+            if event.row.id in waiting and event.kind not in ("promised", "eta_moved"):
+                self._queue.changed(event.row.id)
         if self._nodes is None:
             self._nodes = dict.fromkeys(waiting, ("not known",))
         promises = scheduler.reservations() if waiting or self._nodes else {}
-        self._tell_news(news, rows, promises)
-        self._tell_nodes(promises)
-        self._tell_why(scheduler, rows, waiting, now_s)
+        self._write_news(news, rows, promises)
+        self._write_nodes(promises)
+        self._write_reasons(scheduler, rows, waiting, now_s)
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------------------------
 
-    def _tell_news(
+    def _write_news(
         self, news: Sequence[StoryEvent], rows: dict[str, JobRow], promises: dict[str, ReservedStart]
     ) -> None:
-        sayings: list[tuple[str, StatusMessage]] = []
-        for one in news:
-            row = rows.get(one.row.id)
-            if one.kind == "preempting":
-                winner = rows.get((one.data or {}).get("for") or "")
+        messages: list[tuple[str, StatusMessage]] = []
+        for event in news:
+            row = rows.get(event.row.id)
+            if event.kind == "preempting":
+                winner = rows.get((event.data or {}).get("for") or "")
                 if winner is not None:
-                    sayings.append((winner.id, pod_messages.preempting(winner, one.row, one.cause)))
+                    messages.append((winner.id, pod_messages.preempting(winner, event.row, event.cause)))
             elif row is not None and row.state == "pending":
-                sayings += self._promise_words(one, row, promises.get(row.id))
-        if sayings:
-            self._pods.tell(lambda teller: _tell_once(teller, sayings))
+                messages += self._reservation_messages(event, row, promises.get(row.id))
+        if messages:
+            self._pods.write_status(lambda status_writer: _write_events(status_writer, messages))
 
-    def _promise_words(
-        self, one: StoryEvent, row: JobRow, promised: ReservedStart | None
+    def _reservation_messages(
+        self, event: StoryEvent, row: JobRow, promised: ReservedStart | None
     ) -> list[tuple[str, StatusMessage]]:
-        if one.kind == "promised" and promised is not None:
+        if event.kind == "promised" and promised is not None:
             return [(row.id, pod_messages.reserved(row, promised, self._now_us()))]
-        if one.kind == "eta_moved":
-            start_us = (one.data or {}).get("start_us", 0)
-            return [(row.id, pod_messages.moved(row, one.cause, start_us, self._now_us()))]
+        if event.kind == "eta_moved":
+            start_us = (event.data or {}).get("start_us", 0)
+            return [(row.id, pod_messages.moved(row, event.cause, start_us, self._now_us()))]
         return []
 
-    def _tell_nodes(self, promises: dict[str, ReservedStart]) -> None:
-        """Promised nodes, where they are others than before; who has none any more is told so too."""
+    def _write_nodes(self, promises: dict[str, ReservedStart]) -> None:
+        """Writes reserved nodes that changed, and clears those of jobs that have none any more."""
         before = self._nodes or {}
         nodes = {job_id: promised.nodes for job_id, promised in promises.items() if promised.nodes}
         changed = {job_id: now for job_id, now in nodes.items() if before.get(job_id) != now}
         changed |= {job_id: () for job_id in before if job_id not in nodes}
         self._nodes = nodes
         if changed:
-            self._pods.tell(lambda teller: _tell_promises(teller, changed))
+            self._pods.write_status(lambda status_writer: _write_reserved_nodes(status_writer, changed))
 
-    def _tell_why(
+    def _write_reasons(
         self, scheduler: SchedulerQueries, rows: dict[str, JobRow], waiting: dict[str, JobRow], now_s: float
     ) -> None:
-        room = int(self._settings.per_second * _AHEAD_S) - self._pods.untold()
+        room = int(self._settings.per_second * _WRITE_AHEAD_S) - self._pods.pending_status_writes()
         if not waiting or room <= 0:
             return
         line = [entry.job_id for entry in scheduler.queue(0, FRONT)]
-        chosen = self._rota.choose(list(waiting), line, room, now_s)
-        pending_summaries = scheduler.pending_summaries(chosen, _MOST_S) if chosen else {}
-        sayings: list[tuple[str, StatusMessage, int]] = []
+        chosen = self._queue.choose(list(waiting), line, room, now_s)
+        pending_summaries = scheduler.pending_summaries(chosen, _QUERY_BUDGET_S) if chosen else {}
+        messages: list[tuple[str, StatusMessage, int]] = []
         for job_id, outlook in pending_summaries.items():
-            is_first = self._rota.asked(job_id, now_s)
+            is_first = self._queue.asked(job_id, now_s)
             row = waiting[job_id]
             named = pod_messages.names_for(row.tenant, (rows[who] for why in outlook.reasons for who in why.who
                                                      if who in rows))  # fmt: skip
-            place = 0 if is_first or outlook.position is None else outlook.position
-            sayings.append((job_id, pod_messages.why(row, outlook, self._now_us(), named), place))
-        if sayings:
-            self._pods.tell(lambda teller: _tell_why(teller, sayings))
+            position = 0 if is_first or outlook.position is None else outlook.position
+            messages.append((job_id, pod_messages.why(row, outlook, self._now_us(), named), position))
+        if messages:
+            self._pods.write_status(lambda status_writer: _write_reasons(status_writer, messages))
 
 
-# -- in the hub's thread ---------------------------------------------------------------------------------------------
+# -- in the engine's loop thread -------------------------------------------------------------------------------------
 
 
-def _tell_leaving(teller: GangStatusWriter, leaving: Sequence[StoryEvent]) -> None:
-    for one in leaving:
-        words = {"preempting": pod_messages.preempted, "stopping": pod_messages.stopped}.get(
-            one.kind, pod_messages.evicted
+def _write_stop_causes(status_writer: GangStatusWriter, leaving: Sequence[StoryEvent]) -> None:
+    for event in leaving:
+        text = {"preempting": pod_messages.preempted, "stopping": pod_messages.stopped}.get(
+            event.kind, pod_messages.evicted
         )
-        teller.farewell(one.row.id, words(one.row, one.cause))
+        status_writer.write_stop_cause(event.row.id, text(event.row, event.cause))
 
 
-def _tell_once(teller: GangStatusWriter, sayings: Sequence[tuple[str, StatusMessage]]) -> None:
-    for job_id, saying in sayings:
-        teller.once(job_id, saying)
+def _write_events(status_writer: GangStatusWriter, messages: Sequence[tuple[str, StatusMessage]]) -> None:
+    for job_id, message in messages:
+        status_writer.write_event(job_id, message)
 
 
-def _tell_promises(teller: GangStatusWriter, nodes: dict[str, tuple[str, ...]]) -> None:
+def _write_reserved_nodes(status_writer: GangStatusWriter, nodes: dict[str, tuple[str, ...]]) -> None:
     for job_id, promised in nodes.items():
-        teller.promise(job_id, promised)
+        status_writer.write_reserved_nodes(job_id, promised)
 
 
-def _tell_why(teller: GangStatusWriter, sayings: Sequence[tuple[str, StatusMessage, int]]) -> None:
-    for job_id, saying, place in sayings:
-        teller.why(job_id, saying, place)
+def _write_reasons(status_writer: GangStatusWriter, messages: Sequence[tuple[str, StatusMessage, int]]) -> None:
+    for job_id, message, position in messages:
+        status_writer.write_reason(job_id, message, position)

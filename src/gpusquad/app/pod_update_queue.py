@@ -1,7 +1,7 @@
-"""Whose pods are told next why they wait. Pure: the time is passed in.
+"""Order in which pending jobs get their reasons written. Pure: the time is passed in.
 
-Whoever is first in line comes first, then whoever has not been told yet, the newest before the older; then everybody
-else in turn, whoever was asked about longest ago before the others.
+First the head of the queue, then jobs without a status or with an outdated one, newest first, then all others, least
+recently updated first.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 FRONT = 20
-"""So many count as first in line."""
+"""Jobs at the head of the queue that go first."""
 
 
 class PodUpdateQueue:
-    """Knows when each job that waits was asked about last."""
+    """Remembers when each pending job was last updated."""
 
     def __init__(self, every_s: float, front: int = FRONT) -> None:
         self._every_s = every_s
@@ -24,16 +24,16 @@ class PodUpdateQueue:
         self._stale: set[str] = set()
 
     def changed(self, job_id: str) -> None:
-        """Something happened to it: what its pods say may be wrong."""
+        """The status of the job's pods may be outdated."""
         self._stale.add(job_id)
 
     def choose(self, waiting: Sequence[str], line: Iterable[str], room: int, now_s: float) -> list[str]:
-        """Jobs to ask about, the most urgent first. ``waiting``: all jobs that wait, in the order they came."""
+        """Jobs to update, the most urgent first. ``waiting``: all pending jobs in the order of their arrival."""
         self._forget(set(waiting))
         return list(islice(self._in_order(waiting, line, now_s), max(0, room)))
 
     def asked(self, job_id: str, now_s: float) -> bool:
-        """Whether it was for the first time."""
+        """Whether it is the first update of the job."""
         is_first = job_id not in self._asked_s
         self._asked_s[job_id] = now_s
         self._stale.discard(job_id)

@@ -86,6 +86,6 @@ class ClusterEngine(Engine, Protocol):
         """The service considers the job finished. Tasks created again belong to another job."""
         ...
 
-    def another_life(self, job_id: str) -> None:
+    def begin_incarnation(self, job_id: str) -> None:
         """A finished job's name is used again: the new gang is found under another ID."""
         ...

@@ -162,8 +162,8 @@ class TokenCommand:
         except subprocess.TimeoutExpired:
             raise self._invalid(f"did not end within {_COMMAND_S:g} s") from None  # what it printed may be secret
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-300:]
-            raise self._invalid(f"failed with code {done.returncode}: {said}")
+            annotations = done.stderr.decode(errors="replace").strip()[-300:]
+            raise self._invalid(f"failed with code {done.returncode}: {annotations}")
         return done.stdout
 
     def _credential(self, output: bytes) -> _Credential:

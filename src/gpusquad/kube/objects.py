@@ -1,4 +1,4 @@
-"""What the API server speaks: plain JSON objects. Model classes would cost more than all decisions together."""
+"""API objects as plain JSON. Model classes would cost more time than all decisions together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def uid_of(item: Object) -> str:
 
 
 def key_of(item: Object) -> str:
-    """Unique among objects of one kind that exist now."""
+    """Unique among the existing objects of one kind."""
     metadata = item["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
 
@@ -35,12 +35,12 @@ def annotations_of(item: Object) -> Mapping[str, str]:
 
 
 def is_leaving(item: Object) -> bool:
-    """Its deletion has begun."""
+    """Its deletion was requested."""
     return "deletionTimestamp" in item["metadata"]
 
 
 def controller_of(item: Object) -> Object | None:
-    """The owner reference of whoever makes it anew."""
+    """Owner reference of the controller that recreates it."""
     for owner in item["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return owner

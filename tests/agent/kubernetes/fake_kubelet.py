@@ -77,14 +77,14 @@ class FakeKubelet:
     """With a plugin of ours for simulated cards."""
 
     def __init__(
-        self, cards: int, slots: int, folder: Path, seed: int = 0, tenants: CardClients | None = None, virtual: int = 1
+        self, cards: int, slots: int, folder: Path, seed: int = 0, clients: CardClients | None = None, virtual: int = 1
     ) -> None:
         self.pods = FakePods()
         self.cards = NodeCards(divided(SimulatedInventory(cards, folder), virtual), well_for_s=0.0)
         self.counts = EventCounters()
         self.admission = Admission(self.pods, self)
-        tenants = tenants or CardClients([NoSharing()])
-        parts = PluginContext(self.cards, slots, self.pods, self, self.admission, tenants, NoDeviceNodes(), self.counts)
+        clients = clients or CardClients([NoSharing()])
+        parts = PluginContext(self.cards, slots, self.pods, self, self.admission, clients, NoDeviceNodes(), self.counts)
         self.plugin = Plugin(parts)
         self.given: dict[str, dict[str, list[str]]] = {}
         """By uid and container."""

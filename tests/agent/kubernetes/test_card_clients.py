@@ -58,35 +58,35 @@ def test_a_container_gets_what_each_of_them_adds():
     )
 
 
-@pytest.mark.parametrize(("tells_users", "expected"), [(False, None), (True, (1000, 1000))])
-def test_users_are_told_where_it_matters(tells_users: bool, expected: tuple[int, int] | None):
+@pytest.mark.parametrize(("passes_users", "expected"), [(False, None), (True, (1000, 1000))])
+def test_users_are_told_where_it_matters(passes_users: bool, expected: tuple[int, int] | None):
     quota = Noted()
-    CardClients([quota], tells_users).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)
+    CardClients([quota], passes_users).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)
     [holder] = quota.attached
     assert holder == Holder("uid-of-p", "main", "", expected)
 
 
 def test_whoever_has_ended_or_gone_is_forgotten_and_nobody_else():
     quota = Noted()
-    tenants = CardClients([quota])
+    clients = CardClients([quota])
     pods = {name: pod(name, [MAIN]) for name in ("stays", "ends", "goes")}
     for each in pods.values():
-        tenants.attach(each, MAIN, [CARD], SHARE)
-    tenants.follow(pods.values())
+        clients.attach(each, MAIN, [CARD], SHARE)
+    clients.follow(pods.values())
     assert quota.owners == {"uid-of-stays", "uid-of-ends", "uid-of-goes"}
-    tenants.follow([pods["stays"], replace(pods["ends"], has_ended=True)])
+    clients.follow([pods["stays"], replace(pods["ends"], has_ended=True)])
     assert quota.owners == {"uid-of-stays"}
-    tenants.follow([])
+    clients.follow([])
     assert quota.owners == set()
 
 
 def test_one_that_is_younger_than_the_list_of_pods_stays():
     quota = Noted()
-    tenants = CardClients([quota])
-    tenants.attach(pod("new", [MAIN]), MAIN, [CARD], SHARE)
-    tenants.follow([pod("old", [MAIN])])  # as they were before
+    clients = CardClients([quota])
+    clients.attach(pod("new", [MAIN]), MAIN, [CARD], SHARE)
+    clients.follow([pod("old", [MAIN])])  # as they were before
     assert quota.owners == {"uid-of-new"}
-    tenants.follow([pod("old", [MAIN])])  # as they are now: it has gone
+    clients.follow([pod("old", [MAIN])])  # as they are now: it has gone
     assert quota.owners == set()
 
 
@@ -101,11 +101,11 @@ def test_a_pod_that_comes_while_others_are_forgotten_is_not_among_them():
             super().release_all_but(owners)
 
     quota = Slow()
-    tenants = CardClients([quota])
-    forgetting = threading.Thread(target=tenants.follow, args=([pod("old", [MAIN])],))
+    clients = CardClients([quota])
+    forgetting = threading.Thread(target=clients.follow, args=([pod("old", [MAIN])],))
     forgetting.start()
     assert entered.wait(60)
-    coming = threading.Thread(target=tenants.attach, args=(pod("new", [MAIN]), MAIN, [CARD], SHARE))
+    coming = threading.Thread(target=clients.attach, args=(pod("new", [MAIN]), MAIN, [CARD], SHARE))
     coming.start()
     leave.set()
     forgetting.join()
@@ -115,12 +115,12 @@ def test_a_pod_that_comes_while_others_are_forgotten_is_not_among_them():
 
 def test_a_change_of_standing_is_told_once():
     quota = Noted()
-    tenants = CardClients([quota])
+    clients = CardClients([quota])
     calm = pod("p", [MAIN])
     urgent = replace(calm, annotations={PRIORITY: "urgent"})
-    tenants.attach(calm, MAIN, [CARD], SHARE)
+    clients.attach(calm, MAIN, [CARD], SHARE)
     for each in (calm, urgent, urgent, calm):
-        tenants.follow([each])
+        clients.follow([each])
     assert quota.changes == [("uid-of-p/main", 2), ("uid-of-p/main", 0)]
 
 
@@ -132,15 +132,15 @@ def test_a_new_agent_tells_what_may_have_changed_before_it_came():
 
 def test_a_goal_that_cannot_be_read_is_told_once_and_harms_nobody(caplog: pytest.LogCaptureFixture):
     quota = Noted()
-    tenants = CardClients([quota])
+    clients = CardClients([quota])
     wrong = pod("p", [MAIN], annotations={SLO: "p99=soon"})
-    tenants.attach(wrong, MAIN, [CARD], SHARE)
+    clients.attach(wrong, MAIN, [CARD], SHARE)
     for _ in range(3):
-        tenants.follow([wrong])
+        clients.follow([wrong])
     assert list(quota.attached.values()) == [SharingParams()]
     [line] = [record.getMessage() for record in caplog.records]
     assert f"{SLO}.p99" in line
-    tenants.follow([replace(wrong, annotations={SLO: "p99=20ms"})])
+    clients.follow([replace(wrong, annotations={SLO: "p99=20ms"})])
     assert len(quota.changes) == len(caplog.records) == 1
 
 

@@ -11,7 +11,7 @@ from gpusquad.agent.kubernetes.pinning import (
     CardOccupancy,
     PinnedCards,
     card_uses,
-    promise_to,
+    pinned_cards_of,
     slots_anywhere,
     slots_on,
 )
@@ -26,8 +26,8 @@ some_slots = st.sets(st.sampled_from([slot for card in CARDS for slot in slots_o
 
 def test_the_promise_is_the_containers_own():
     found = pod("p", [MAIN], {"main": ["B", "A"], "other": ["C"]})
-    assert promise_to(found, MAIN, CARDS) == PinnedCards(("B", "A"), 2)
-    assert promise_to(pod("p", [MAIN]), MAIN, CARDS) is None
+    assert pinned_cards_of(found, MAIN, CARDS) == PinnedCards(("B", "A"), 2)
+    assert pinned_cards_of(pod("p", [MAIN]), MAIN, CARDS) is None
 
 
 def test_one_that_initialises_shares_with_the_next_that_stays():
@@ -35,31 +35,31 @@ def test_one_that_initialises_shares_with_the_next_that_stays():
         Container("first", 1, True), Container("helper", 1), Container("second", 1, True), MAIN,
     )  # fmt: skip
     found = pod("p", [first, helper, second, main], {"helper": ["D"], "main": ["B", "A"]})
-    assert promise_to(found, first, CARDS) == PinnedCards(("D",), 1)
-    assert promise_to(found, second, CARDS) == PinnedCards(("B", "A"), 1)
+    assert pinned_cards_of(found, first, CARDS) == PinnedCards(("D",), 1)
+    assert pinned_cards_of(found, second, CARDS) == PinnedCards(("B", "A"), 1)
     own = pod("p", [first, main], {"first": ["C"], "main": ["C", "A"]})
-    assert promise_to(own, first, CARDS) == PinnedCards(("C",), 1)
+    assert pinned_cards_of(own, first, CARDS) == PinnedCards(("C",), 1)
 
 
 @pytest.mark.parametrize(
     ("containers", "pin", "told"),
     [
-        ([MAIN], {"main": ["A"]}, "asks for 2 cards, but the annotation gpusquad.io/cards names 1"),
+        ([MAIN], {"main": ["A"]}, "requests 2 cards, but the annotation gpusquad.io/cards names 1"),
         ([MAIN], {"main": ["A", "B", "C"]}, "names 3"),
         ([MAIN], {"other": ["A", "B"]}, "names no cards for container 'main'"),
         ([MAIN], {"main": ["A", "X"]}, "no card 'X'"),
-        ([Container("first", 3, True), MAIN], {"main": ["A", "B"]}, "'first' asks for 3 cards"),
+        ([Container("first", 3, True), MAIN], {"main": ["A", "B"]}, "'first' requests 3 cards"),
         ([Container("first", 1, True)], {"main": ["A", "B"]}, "names no cards for container 'first'"),
     ],
 )
 def test_promises_that_cannot_be_kept(containers: list[Container], pin: dict[str, list[str]], told: str):
     with pytest.raises(AllocationRefused, match=told):
-        promise_to(pod("p", containers, pin), containers[0], CARDS)
+        pinned_cards_of(pod("p", containers, pin), containers[0], CARDS)
 
 
 def test_a_pin_that_cannot_be_read_is_told():
     with pytest.raises(AllocationRefused, match="cannot be read"):
-        promise_to(pod("p", [MAIN], pin_error="it cannot be read"), MAIN, CARDS)
+        pinned_cards_of(pod("p", [MAIN], pin_error="it cannot be read"), MAIN, CARDS)
 
 
 @given(st.lists(st.sampled_from(CARDS), min_size=1, max_size=4), some_slots, st.data())
@@ -74,7 +74,7 @@ def test_slots_are_free_ones_of_the_promised_cards(cards: list[str], available: 
         free = sum((cards_of(available) & Counter(cards)).values())
         assert free < promise.count or not cards_of(must) <= Counter(cards)
         return
-    assert promise.is_kept_by(found)
+    assert promise.matches(found)
     assert must <= set(found) <= available
 
 
@@ -89,9 +89,9 @@ def test_without_a_promise_others_promises_come_last(available: set[str], data: 
     found = slots_anywhere(count, available, (), uses, CARDS)
     assert len(set(found)) == count
     assert set(found) <= available
-    promised = {card for card, use in uses.items() if use.is_promised}
-    if cards_of(found).keys() & promised:
-        assert cards_of(slot for slot in available - set(found)).keys() <= promised
+    pinned = {card for card, use in uses.items() if use.is_pinned}
+    if cards_of(found).keys() & pinned:
+        assert cards_of(slot for slot in available - set(found)).keys() <= pinned
 
 
 def test_own_cards_first_then_the_emptiest():
@@ -110,5 +110,5 @@ def test_uses():
         pod("over", [MAIN], {"main": ["D"]}, has_ended=True),
     ]  # fmt: skip
     assert card_uses(pods, {"default/runs": ["A::0"], "default/free": ["A::1", "C::0"], "default/waits": []}) == {
-        "A": CardOccupancy(is_held=True, used=2), "B": CardOccupancy(is_promised=True), "C": CardOccupancy(used=1),
+        "A": CardOccupancy(is_held=True, used=2), "B": CardOccupancy(is_pinned=True), "C": CardOccupancy(used=1),
     }  # fmt: skip

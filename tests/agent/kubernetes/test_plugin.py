@@ -115,7 +115,7 @@ def test_a_kubelet_that_does_not_follow_is_refused_and_counted(tmp_path: Path):
     both = [Container("first", 1, is_init=True), Container("main", 1)]
     wrong = pod("p", both, {"first": ["SIM-0"], "main": ["SIM-1"]})
     kubelet.pods.bind(wrong)
-    with pytest.raises(Refused, match="'main' was promised SIM-1, but the kubelet gives it SIM-0"):
+    with pytest.raises(Refused, match="'main' is pinned to SIM-1, but the kubelet gives it SIM-0"):
         kubelet.admit(wrong)
     assert kubelet.counts["mismatches"] == 1
 

@@ -155,15 +155,15 @@ class Nobody:
 def test_the_agent_tells_of_every_look_where_cards_are_shared(tmp_path: Path, monkeypatch, squads, leaving):
     inventory = SimulatedInventory(1, tmp_path)
     agent = NodeAgent(AgentSettings("n", tmp_path), inventory, cast(Any, Nobody()))
-    assert agent._leaving is None  # nobody holds anybody here
+    assert agent._drainer is None  # nobody holds anybody here
     sharing = SharingSettings("enforce", tmp_path / "run")
     agent = NodeAgent(AgentSettings("n", tmp_path, sharing=sharing), inventory, cast(Any, Nobody()))
-    assert agent._leaving is not None
-    monkeypatch.setattr(agent, "_leaving", leaving)
-    monkeypatch.setattr(agent, "_lookout", None)
+    assert agent._drainer is not None
+    monkeypatch.setattr(agent, "_drainer", leaving)
+    monkeypatch.setattr(agent, "_unmanaged", None)
     monkeypatch.setattr(agent._pods, "all_known", lambda: [going("leaves", 1.0)])
     agent.cards.start()
-    agent._look()
+    agent._read_node()
     finish()
     assert [call[:2] for call in squads.calls] == [("drain", "uid-of-leaves/main")]
 
@@ -173,7 +173,7 @@ def test_a_real_card_is_done_with_it(place: Place, mps: FakeMps):
     both = [place.player(attach(quota, name)) for name in ("leaves", "stays")]
     for player in both:
         player.stage()
-        player.tell("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
+        player.send("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
     until(lambda: all(one["attained_us"] > 0 for one in clients(quota).values()), "they do not run")
     pid = both[0].process.pid
     mps.put("clients", f"{pid}\n{both[1].process.pid}\n")

@@ -89,8 +89,8 @@ def test_only_other_cards_than_promised_are_a_mismatch():
               has("extra", "A::0"), has("twice", "A::1", "A::2"), has("stranger", "C::0")]  # fmt: skip
     found = find_mismatches({entry.key: entry for entry in pods}, listed)
     assert [str(mismatch) for mismatch in found] == [
-        "container 'main' has B, but was promised A",
-        "container 'main' has A, but was promised no cards",
+        "container 'main' has B, but is pinned to A",
+        "container 'main' has A, but is pinned to no cards",
     ]
     assert unpinned_cards({entry.key: entry for entry in pods}, listed) == {
         "default/free": ["B"], "default/stranger": ["C"],
@@ -104,7 +104,7 @@ def test_a_mismatch_is_counted_once_told_and_evicted(tmp_path: Path):
     world.reconciler.step()
     assert world.deletions() == [("/api/v1/namespaces/default/pods/p", {"preconditions": {"uid": "uid-of-p"}})]
     [event] = [content for method, path, content in world.api.written if path.endswith("/events")]
-    assert event["message"] == "evicted: container 'main' has SIM-1, but was promised SIM-0"
+    assert event["message"] == "evicted: container 'main' has SIM-1, but is pinned to SIM-0"
     assert event["involvedObject"]["uid"] == "uid-of-p"
     assert (world.counts["mismatches"], world.counts["evictions"]) == (1, 1)
 

@@ -21,7 +21,7 @@ from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
 from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container, Pod
-from gpusquad.agent.kubernetes.reporting import MOST_PROCESSES, PATH, NodeReporter, ReportBuilder
+from gpusquad.agent.kubernetes.reporting import MAX_PROCESSES, PATH, NodeReporter, ReportBuilder
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.names import ATTEMPT, JOB
@@ -133,10 +133,10 @@ def test_users_may_write_what_they_like():
 
 
 def test_of_a_crowd_on_one_card_the_largest_are_told():
-    crowd = [CardProcess(pid, pid * 2**20, None, "a\x00b" * 200) for pid in range(1, MOST_PROCESSES + 50)]
+    crowd = [CardProcess(pid, pid * 2**20, None, "a\x00b" * 200) for pid in range(1, MAX_PROCESSES + 50)]
     made = message_of(look([card("A", *crowd)], []))
     told = made["cards"][0]["processes"]
-    assert (len(told), told[0]["pid"]) == (MOST_PROCESSES, MOST_PROCESSES + 49)
+    assert (len(told), told[0]["pid"]) == (MAX_PROCESSES, MAX_PROCESSES + 49)
     assert all(process["name"].isprintable() for process in told)
 
 
@@ -340,7 +340,7 @@ def test_no_token_gets_into_the_log(tmp_path: Path, caplog: pytest.LogCaptureFix
         NodeReporter(
             KubeApi(AgentAccess(url, token_file=str(token))).post, ReportBuilder(None), EventCounters(), 5.0
         ).send(look([], []))
-    assert "not reported" in caplog.text
+    assert "cannot report" in caplog.text
     assert "a-secret" not in caplog.text
     assert not any("a-secret" in str(vars(record)) for record in caplog.records)
 
@@ -353,7 +353,7 @@ def test_an_agent_looks_and_reports(tmp_path: Path, server: tuple[str, list[tupl
     )
     agent = NodeAgent(settings, SimulatedInventory(2, tmp_path), KubeApi(AgentAccess("http://127.0.0.1:1")))
     assert agent._reporter is not None
-    agent._look()
+    agent._read_node()
     taken = agent._reporter._take()
     assert taken is not None
     agent._reporter.send(taken)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.pods import read_pod
-from gpusquad.engines.kubernetes.parse.container_requests import asked_by
+from gpusquad.engines.kubernetes.parse.container_requests import container_requests
 from gpusquad.engines.kubernetes.parse.shares import pod_share
 from gpusquad.kube.names import (
     GPU,
@@ -43,7 +43,7 @@ isolations = st.one_of(st.none(), st.sampled_from(["shared", "isolated", " isola
 
 def read_by_scheduler(item: Object) -> Share | str | None:
     try:
-        return pod_share(item, asked_by(item))
+        return pod_share(item, container_requests(item))
     except Invalid:
         return "refused"
 

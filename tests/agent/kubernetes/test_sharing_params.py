@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.agent.kubernetes.sharing_params import read_standing
-from gpusquad.engines.kubernetes.sharing_annotator import told_at_binding
+from gpusquad.agent.kubernetes.sharing_params import read_sharing_params
+from gpusquad.engines.kubernetes.sharing_annotator import binding_annotations
 from gpusquad.kube.names import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
 from gpusquad.model.job import PRIORITY_CLASSES, Slo
 from gpusquad.model.known_rates import known_text
@@ -16,7 +16,7 @@ from gpusquad.model.sharing_params import SharingParams
 
 
 def standing_of(pod: Pod) -> SharingParams:
-    return read_standing(pod)[0]
+    return read_sharing_params(pod)[0]
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_what_the_scheduler_writes_is_what_the_agent_reads(
     """Whatever the pod's user wrote in its place."""
     slo = None if deadline_us is None else Slo(deadline_us)
     sharing_params = replace(known, weight=weight, slo=slo)
-    said = made_up | told_at_binding({"metadata": {"annotations": made_up}}, sharing_params)
-    assert read_standing(Pod("n", "p", "u", annotations=said)) == (sharing_params, ())
+    said = made_up | binding_annotations({"metadata": {"annotations": made_up}}, sharing_params)
+    assert read_sharing_params(Pod("n", "p", "u", annotations=said)) == (sharing_params, ())
 
 
 def test_goals_weight_and_deadline_come_with_the_pod():
     said = {SLO: "p99=20ms,throughput=5,deadline=2h", WEIGHT: "2.5", DEADLINE: "1970-01-01T00:00:03.000001+00:00"}
-    sharing_params, wrong = read_standing(Pod("n", "p", "u", annotations=said))
+    sharing_params, wrong = read_sharing_params(Pod("n", "p", "u", annotations=said))
     assert sharing_params == SharingParams(weight=2.5, slo=Slo(3_000_001, 20_000, 5.0))
     assert wrong == ()
 
@@ -96,7 +96,7 @@ def test_a_deadline_counts_from_a_submission_that_only_the_scheduler_knows():
     (DEADLINE, "soon"), (DEADLINE, "9999-12-31T23:59:59"), (DEADLINE, "1969-12-31T23:59:59Z"), (ESTIMATE, "long"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_told_and_not_heeded(name: str, text: str):
-    sharing_params, [wrong] = read_standing(Pod("n", "p", "u", annotations={name: text}))
+    sharing_params, [wrong] = read_sharing_params(Pod("n", "p", "u", annotations={name: text}))
     assert sharing_params == SharingParams()
     assert wrong.startswith(name)
     assert len(wrong) < 400

@@ -40,15 +40,15 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.sharing = folder, SharingSettings("enforce", folder / "run")
-        self.tenants = self.new_agent()
+        self.clients = self.new_agent()
 
     def new_agent(self) -> CardClients:
         cards = SimulatedInventory(2, self.folder).cards
         self.quotas = quotas_of(self.sharing, self.folder, cards, CardPolicies())
-        return CardClients(self.quotas, tells_users=self.sharing.has_mps)
+        return CardClients(self.quotas, passes_users=self.sharing.has_mps)
 
     def kubelet(self, virtual: int = 1) -> FakeKubelet:
-        return FakeKubelet(2, 4, self.folder, tenants=self.tenants, virtual=virtual)
+        return FakeKubelet(2, 4, self.folder, clients=self.clients, virtual=virtual)
 
     def ask(self, what: str, card: str = "SIM-0") -> dict[str, Any] | None:
         try:
@@ -133,7 +133,7 @@ def test_a_virtual_card_is_a_part_of_the_card_that_the_runtime_knows(node: Node)
 def test_with_mps_a_virtual_card_has_sms_of_its_own(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake_mps(tmp_path / "fake-mps", monkeypatch)
     node.sharing = replace(node.sharing, has_mps=True)
-    node.tenants = node.new_agent()
+    node.clients = node.new_agent()
     admit(node.kubelet(virtual=4), pod("p", [WHOLE], {"main": ["SIM-0.3of4"]}))
     [tenant] = (node.ask("status") or {"tenants": []})["tenants"]
     assert (tenant["within"], tenant["sm_milli"]) == (0b111 << 6, 0)  # three of twelve groups
@@ -144,7 +144,7 @@ def test_goals_and_weight_reach_the_card_and_so_do_changes(node: Node):
     said = {SLO: "p99=20ms,throughput=5", WEIGHT: "2.5"}
     each = admit(kubelet, replace(pod("p", [PART], {"main": ["SIM-0"]}), annotations=said))
     assert node.standings() == [(2.5, {"latency_us": 20_000, "throughput_per_s": 5.0})]
-    node.tenants.follow([replace(each, annotations={SLO: "p99=30ms"})])
+    node.clients.follow([replace(each, annotations={SLO: "p99=30ms"})])
     assert node.standings() == [(1.0, {"latency_us": 30_000})]
 
 
@@ -162,20 +162,20 @@ def test_the_next_agent_answers_the_same_and_starts_a_daemon_again_that_died_wit
     assert hello is not None
     os.kill(hello["pid"], signal.SIGKILL)
     until(lambda: node.ask("hello") is None)
-    node.tenants = node.new_agent()
-    node.tenants.follow([each])
+    node.clients = node.new_agent()
+    node.clients.follow([each])
     assert node.names() == {"uid-of-p/main"}
     again = node.kubelet()
     admit(again, each)
     assert again.mounts[each.uid, "main"] == kubelet.mounts[each.uid, "main"]
-    node.tenants.follow([])
-    node.tenants.follow([])
+    node.clients.follow([])
+    node.clients.follow([])
     assert node.names() == set()
 
 
 def test_the_settings_reach_the_card(node: Node):
     node.sharing = replace(node.sharing, fail_open_ms=5000, context_bytes=2**29)
-    node.tenants = node.new_agent()
+    node.clients = node.new_agent()
     admit(node.kubelet(), pod("p", [PART], {"main": ["SIM-0"]}))
     hello = node.ask("hello")
     assert hello is not None
@@ -194,7 +194,7 @@ def test_trusting_is_another_matter(tmp_path: Path):
 
 def test_the_rule_for_strangers_reaches_the_cards(node: Node):
     node.sharing = replace(node.sharing, strangers="refuse")
-    node.tenants = node.new_agent()
+    node.clients = node.new_agent()
     admit(node.kubelet(), pod("a", [PART], {"main": ["SIM-0"]}))
     assert (node.ask("status") or {})["rule"] == "refuse"
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.slots import (
-    LONGEST_ID,
-    MOST_SLOTS,
+    MAX_ID_CHARS,
+    MAX_SLOTS,
     card_of,
     cards_of,
     distinct_cards,
@@ -19,18 +19,18 @@ UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
 
 def test_a_real_card_has_room_for_all_slots():
-    slots = slots_of(UUID, MOST_SLOTS)
-    assert len(set(slots)) == MOST_SLOTS
-    assert max(map(len, slots)) <= LONGEST_ID
+    slots = slots_of(UUID, MAX_SLOTS)
+    assert len(set(slots)) == MAX_SLOTS
+    assert max(map(len, slots)) <= MAX_ID_CHARS
 
 
-@pytest.mark.parametrize(("card", "count"), [(UUID, 0), (UUID, MOST_SLOTS + 1), ("x" * LONGEST_ID, 1)])
+@pytest.mark.parametrize(("card", "count"), [(UUID, 0), (UUID, MAX_SLOTS + 1), ("x" * MAX_ID_CHARS, 1)])
 def test_what_the_kubelet_would_not_take(card: str, count: int):
     with pytest.raises(Invalid):
         slots_of(card, count)
 
 
-@given(st.dictionaries(st.text(":abc-", min_size=1, max_size=20), st.integers(1, MOST_SLOTS), min_size=1), st.randoms())
+@given(st.dictionaries(st.text(":abc-", min_size=1, max_size=20), st.integers(1, MAX_SLOTS), min_size=1), st.randoms())
 def test_slots_lead_back_to_their_cards(cards: dict[str, int], dice):
     slots = [slot for card, count in cards.items() for slot in slots_of(card, count)]
     assert cards_of(slots) == cards

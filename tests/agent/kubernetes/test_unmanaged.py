@@ -14,7 +14,7 @@ from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
 from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.reporting import ReportBuilder
-from gpusquad.agent.kubernetes.unmanaged import lookout_for, on_cards
+from gpusquad.agent.kubernetes.unmanaged import on_cards, unmanaged_watch
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.api import NoSharing
 from gpusquad.gpu.attach import unmanaged
@@ -64,7 +64,7 @@ def squads() -> FakeSharing:
 
 @pytest.fixture
 def watch(squads: FakeSharing) -> Iterator[UnmanagedWatch[NodeSnapshot]]:
-    made = lookout_for(squads)
+    made = unmanaged_watch(squads)
     yield made
     made.close()
 
@@ -110,13 +110,13 @@ def test_before_it_is_known_which_pods_there_are_nobody_is_a_stranger(tmp_path, 
     reading = CardReading("SIM-0", throttle=(), processes=(CardProcess(4, GIB, None, "python"),))
     monkeypatch.setattr(agent.cards, "look", lambda owned: [reading])
     monkeypatch.setattr(watch, "hear", watch.see)
-    monkeypatch.setattr(agent, "_lookout", watch)
+    monkeypatch.setattr(agent, "_unmanaged", watch)
     for _ in range(2):
-        agent._look()
+        agent._read_node()
     assert squads.asked == [("SIM-0", [4], {4})] * 2
     monkeypatch.setattr(agent._pods, "has_heard", True)
     monkeypatch.setattr(agent._reconciler, "has_listed", True)
-    agent._look()
+    agent._read_node()
     assert squads.asked[-1] == ("SIM-0", [4], set())
 
 
@@ -127,9 +127,7 @@ def test_a_process_of_no_pod_is_told_of_once_and_to_the_daemon(squads, watch, ca
         for _ in range(3):
             watch.see(look({4: one.key}, one, A=[4, 6]))
     assert squads.asked[-1] == ("A", [4, 6], {4})
-    assert [record.message for record in caplog.records] == [
-        "a process on a shared card is of no pod, so nothing holds it"
-    ]
+    assert [record.message for record in caplog.records] == ["unmanaged process on a shared card: it belongs to no pod"]
 
 
 def test_a_process_of_a_pod_that_shed_the_library_is_marked_in_reports(squads, watch, monkeypatch, caplog):
@@ -142,13 +140,13 @@ def test_a_process_of_a_pod_that_shed_the_library_is_marked_in_reports(squads, w
     message = ReportBuilder(None, lambda: watch.unheld).message(what)
     assert [(each["pid"], each["unheld"]) for each in message["cards"][0]["processes"]] == [(4, False), (5, True)]
     assert squads.asked[-1] == ("A", [4, 5], {4})
-    assert "though of a pod with a part of it" in caplog.text
+    assert "belongs to a pod with a share, but runs without the library" in caplog.text
 
 
 def test_what_the_agent_reports_is_marked_by_its_lookout(tmp_path, watch, monkeypatch):
     settings = AgentSettings("n", tmp_path, server="https://service.invalid", logs=None)
     agent = NodeAgent(settings, SimulatedInventory(1, tmp_path), cast(Any, NobodyAnswers()))
-    monkeypatch.setattr(agent, "_lookout", watch)
+    monkeypatch.setattr(agent, "_unmanaged", watch)
     monkeypatch.setattr(watch, "unheld", frozenset({("A", 5)}))
     one = part_of("a", "A")
     assert agent._reporter is not None

@@ -189,7 +189,7 @@ def test_a_pod_that_is_gone_or_going_is_no_reason_to_give_the_gang_up() -> None:
 def test_a_pod_that_somebody_else_bound_is_not_ours_even_on_that_node() -> None:
     pod = making.pod()
     for node in ("node1", "node2"):
-        with pytest.raises(actions.NotBound, match="by somebody else") as raised:
+        with pytest.raises(actions.NotBound, match="another scheduler bound it") as raised:
             bind(FakeApi(making.pod(nodeName=node)), pod)
         assert not raised.value.pod_is_gone
 
@@ -202,7 +202,7 @@ def test_a_refusal_is_told_in_the_servers_words() -> None:
 
 def test_cards_that_do_not_suit_the_pod_are_no_crash() -> None:
     api = FakeApi(making.pod("one", making.container(gpus=2)))
-    with pytest.raises(actions.NotBound, match="1 cards for a pod that has 2"):
+    with pytest.raises(actions.NotBound, match="1 cards for a pod that needs 2"):
         bind(api, making.pod("one", making.container(gpus=2)))
     assert api.asked == []
 
@@ -234,8 +234,8 @@ def test_a_mark_that_is_not_allowed_does_not_keep_the_pod() -> None:
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
-        ({}, "goes on"),
-        ({"conditions": [{"type": "Failed", "status": "False"}]}, "goes on"),
+        ({}, "active"),
+        ({"conditions": [{"type": "Failed", "status": "False"}]}, "active"),
         ({"conditions": [{"type": "Suspended", "status": "True"}, {"type": "Failed", "status": "True"}]}, "failed"),
         ({"conditions": [{"type": "Complete", "status": "True"}]}, "succeeded"),
     ],

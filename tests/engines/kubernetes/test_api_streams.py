@@ -150,7 +150,7 @@ def heard_until(script: Script, last: str, relist_s: float = 600.0) -> tuple[lis
     async def run() -> Reflector:
         over = asyncio.Event()
 
-        def hear(change: str, item: Object, before: Object | None) -> None:
+        def on_change(change: str, item: Object, before: Object | None) -> None:
             heard.append(f"{change} {item['metadata']['name']} {item['metadata']['resourceVersion']}")
             if heard[-1] == last:
                 over.set()
@@ -159,7 +159,7 @@ def heard_until(script: Script, last: str, relist_s: float = 600.0) -> tuple[lis
             await asyncio.sleep(0)
 
         async with serving(script) as access, AsyncKubeApi(access) as api:
-            made = Reflector(api, PATH, hear=hear, sleep=skip, relist_s=relist_s)
+            made = Reflector(api, PATH, on_change=on_change, sleep=skip, relist_s=relist_s)
             task = asyncio.create_task(made.run())
             await asyncio.wait_for(over.wait(), 20)
             task.cancel()
@@ -184,7 +184,7 @@ def test_a_reflector_goes_on_after_each_kind_of_end():
     heard, made = heard_until(script, "deleted b 16")
     assert heard == ["added a 1", "changed a 6", "deleted a 6", "added b 9", "added c 14", "deleted b 16"]
     assert script.asked[:8] == ["list", "5", "6", "list", "10", "12", "list", "15"]
-    assert (made.tally.lists, made.tally.gaps) == (3, 2)
+    assert (made.stats.lists, made.stats.gaps) == (3, 2)
 
 
 def test_the_end_of_an_earlier_object_does_not_end_a_later_one_of_its_name():
@@ -200,4 +200,4 @@ def test_a_reflector_leaves_a_good_stream_to_list_again():
     script = Script([listing([], 5), listing([pod("missed", 4)], 6)], [])
     heard, made = heard_until(script, "added missed 4", relist_s=0.05)
     assert heard == ["added missed 4"]
-    assert made.tally.gaps == 0
+    assert made.stats.gaps == 0

@@ -145,7 +145,7 @@ def test_who_is_cut_off_stops_before_the_other_starts():
         line.is_cut, cut_s = True, now_s()
         await first.lost.wait()
         lost_s = now_s()
-        assert told == ["it could not be renewed for 10 s"]
+        assert told == ["no renewal for 10 s"]
         assert not first.leads
         assert not waiting.done()
         await waiting

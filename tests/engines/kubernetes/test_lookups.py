@@ -72,7 +72,7 @@ def with_lookups(api: FakeApi, play: Callable[[Lookups, list[set[str]]], Corouti
 def test_an_object_is_unknown_until_its_kind_is_listed_and_its_askers_hear() -> None:
     async def play(lookups: Lookups, told: list[set[str]]) -> None:
         assert lookups.find(*JOB) is UNKNOWN
-        await lookups.settled(60)
+        await lookups.synced(60)
         assert lookups.find(*JOB) == TRAIN
         assert lookups.find("batch", "Job", "team", "another") is None
         assert {"pod1"} in told
@@ -83,7 +83,7 @@ def test_an_object_is_unknown_until_its_kind_is_listed_and_its_askers_hear() -> 
 def test_a_kind_that_nobody_knows_has_no_objects() -> None:
     async def play(lookups: Lookups, told: list[set[str]]) -> None:
         assert lookups.find("example.com", "Thing", "team", "x") is None
-        await lookups.settled(1)
+        await lookups.synced(1)
 
     with_lookups(FakeApi(), play)
 
@@ -95,7 +95,7 @@ def test_settled_waits_for_what_follows_from_what_is_found() -> None:
 
         lookups._changed = look_further
         lookups.find(*JOB)
-        await lookups.settled(60)
+        await lookups.synced(60)
         assert lookups.find("jobset.x-k8s.io", "JobSet", "team", "all") == SET
 
     with_lookups(FakeApi(TRAIN, SET), play)
@@ -104,7 +104,7 @@ def test_settled_waits_for_what_follows_from_what_is_found() -> None:
 def test_settled_does_not_wait_for_ever() -> None:
     async def play(lookups: Lookups, told: list[set[str]]) -> None:
         lookups.find(*JOB)
-        await lookups.settled(5)
+        await lookups.synced(5)
         assert lookups.find(*JOB) is UNKNOWN
 
     with_lookups(FakeApi(TRAIN, slow=True), play)
@@ -113,7 +113,7 @@ def test_settled_does_not_wait_for_ever() -> None:
 def test_the_best_version_that_is_there_is_watched() -> None:
     async def play(lookups: Lookups, told: list[set[str]]) -> None:
         lookups.find("scheduling.k8s.io", "PodGroup", "team", "g")
-        await lookups.settled(60)
+        await lookups.synced(60)
         reflector = lookups._kinds["scheduling.k8s.io", "PodGroup"]
         assert reflector is not None
         assert reflector.path == "/apis/scheduling.k8s.io/v1alpha3/podgroups"
@@ -124,11 +124,11 @@ def test_the_best_version_that_is_there_is_watched() -> None:
 def test_the_topmost_owner_that_is_known_makes_the_pods() -> None:
     async def play(lookups: Lookups, told: list[set[str]]) -> None:
         pod = making.pod(owner=TRAIN)
-        assert lookups.maker(making.pod()) is None
-        assert (lookups.maker(pod) or {})["name"] == "train"
+        assert lookups.top_owner(making.pod()) is None
+        assert (lookups.top_owner(pod) or {})["name"] == "train"
         lookups.find(*JOB)
-        await lookups.settled(60)
-        assert (lookups.maker(pod) or {})["name"] == "all"
+        await lookups.synced(60)
+        assert (lookups.top_owner(pod) or {})["name"] == "all"
 
     with_lookups(FakeApi(TRAIN, SET), play)
 
@@ -138,7 +138,7 @@ def test_a_pod_that_is_gone_is_not_told_any_more() -> None:
         lookups.find(*JOB)
         lookups.forget("pod1")
         lookups.forget("never seen")
-        await lookups.settled(60)
+        await lookups.synced(60)
         assert told == []
 
     with_lookups(FakeApi(TRAIN), play)

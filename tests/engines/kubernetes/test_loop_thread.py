@@ -79,7 +79,7 @@ def test_what_should_run_for_ever_and_does_not_is_told(broken: object, caplog: p
     finally:
         hub.close()
     assert isinstance(error, KeyError if broken is fail else RuntimeError)
-    assert "the pods has broken" in caplog.text
+    assert "the pods failed" in caplog.text
 
 
 def test_what_is_cancelled_by_closing_is_not_broken(caplog: pytest.LogCaptureFixture):
@@ -92,7 +92,7 @@ def test_what_is_cancelled_by_closing_is_not_broken(caplog: pytest.LogCaptureFix
 
 
 def test_it_may_be_closed_from_its_own_thread():
-    """As by somebody who hears that it has broken."""
+    """As by somebody who hears that it failed."""
     hub = LoopThread(on_broken=lambda error: hub.close())
     hub.keep(fail(), "the pods")
     hub.close()

@@ -16,10 +16,10 @@ def node(name: str, *cards: str) -> Object:
 
 
 def test_a_card_that_two_nodes_claim_keeps_nobody_from_seeing_the_cluster():
-    survey = ClusterObserver(lambda uid: False, lambda name: frozenset())
-    survey.node_seen(node("n1", "SIM-0", "SIM-1"))
-    survey.node_seen(node("n2", "SIM-1", "OWN"))
-    news = survey.news()
+    observer = ClusterObserver(lambda uid: False, lambda name: frozenset())
+    observer.node_seen(node("n1", "SIM-0", "SIM-1"))
+    observer.node_seen(node("n2", "SIM-1", "OWN"))
+    news = observer.news()
     assert news is not None
     assert news.cluster is not None
     assert [[card.id for card in each.cards] for each in news.cluster.nodes] == [["SIM-0", "SIM-1"], ["OWN"]]

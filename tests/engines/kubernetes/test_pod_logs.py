@@ -43,7 +43,7 @@ class Cluster:
     fails: Exception | None = None
     asked: list[dict[str, str]] = field(default_factory=list)
 
-    def ask(self, work: Any) -> concurrent.futures.Future[Any]:
+    def call_api(self, work: Any) -> concurrent.futures.Future[Any]:
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
         try:
             done.set_result(asyncio.run(work(self)))
@@ -120,7 +120,7 @@ def test_a_log_that_was_rotated_goes_on():
 
 
 def test_more_than_comes_at_a_time_comes_in_pieces(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pod_logs, "MOST_A_TIME_BYTES", 64)
+    monkeypatch.setattr(pod_logs, "MAX_READ_BYTES", 64)
     told = [(0, f"line {number}\n".encode()) for number in range(20)]
     cluster = Cluster([pod("a")], {"a": told})
     assert reader_of(cluster).read(0, 0, 1000).data == b"".join(line for _, line in told)
@@ -134,7 +134,7 @@ def test_a_task_goes_on_in_the_next_pod():
 
 
 def test_only_the_newest_is_kept_and_offsets_stay_true():
-    spool = Spool(most_bytes=4)
+    spool = Spool(max_bytes=4)
     spool.take(b"2026-01-01T00:00:00Z ab\n2026-01-01T00:00:00Z cd\n", is_last=False)
     assert (spool.start, spool.end) == (2, 6)
     assert spool.read(0, 100) == pod_logs.PodLogChunk(2, b"\ncd\n", 6)

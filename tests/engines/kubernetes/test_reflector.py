@@ -164,11 +164,13 @@ class Listener:
         self.heard.append((change, item, before))
 
 
-def reflect(api: ScriptedApi, hear: Callable[..., None], **more: Any) -> Reflector:
+def reflect(api: ScriptedApi, on_change: Callable[..., None], **more: Any) -> Reflector:
     """Until the script is over."""
 
     async def run() -> Reflector:
-        made = Reflector(cast(AsyncKubeApi, api), "/things", hear=hear, clock=api.clock, sleep=api.sleep, **more)
+        made = Reflector(
+            cast(AsyncKubeApi, api), "/things", on_change=on_change, clock=api.clock, sleep=api.sleep, **more
+        )
         with contextlib.suppress(Finished):
             await made.run()
         return made
@@ -200,7 +202,7 @@ def test_any_interleaving_ends_with_the_truth_and_a_story_that_makes_sense(scrip
     truth = {key_of(item): item for item in api.truth.values()}
     assert made.items == truth
     assert listener.known == truth
-    assert made.tally.changes == len(listener.heard)
+    assert made.stats.changes == len(listener.heard)
 
 
 def test_the_plain_story():
@@ -208,7 +210,7 @@ def test_the_plain_story():
     api, listener = ScriptedApi([("bookmark",), *script]), Listener()
     made = reflect(api, listener)
     assert changes(listener) == ["added a", "changed a", "added b", "deleted a"]
-    assert made.tally.lists == 1
+    assert made.stats.lists == 1
 
 
 def test_after_a_gap_only_the_difference_is_told_and_what_is_gone_comes_first():
@@ -219,7 +221,7 @@ def test_after_a_gap_only_the_difference_is_told_and_what_is_gone_comes_first():
     api, listener = ScriptedApi([("bookmark",), *script]), Listener()
     made = reflect(api, listener)
     assert changes(listener)[4:] == ["deleted b", "changed a", "deleted c", "added c", "added e"]
-    assert (made.tally.lists, made.tally.gaps) == (2, 1)
+    assert (made.stats.lists, made.stats.gaps) == (2, 1)
 
 
 def test_a_cut_stream_goes_on_where_it_was():
@@ -227,7 +229,7 @@ def test_a_cut_stream_goes_on_where_it_was():
     api, listener = ScriptedApi([("bookmark",), *twice, ("put", "b"), ("break",)]), Listener()
     made = reflect(api, listener)
     assert changes(listener) == ["added a", "changed a", "added b"]
-    assert (made.tally.lists, made.tally.cuts) == (1, 1)
+    assert (made.stats.lists, made.stats.cuts) == (1, 1)
 
 
 def test_a_bookmark_saves_the_list_when_the_server_has_forgotten_the_rest():
@@ -235,22 +237,22 @@ def test_a_bookmark_saves_the_list_when_the_server_has_forgotten_the_rest():
     quiet = [("put", "a"), ("deliver",), ("elsewhere",), ("bookmark",), ("compact",), ("end",)]
     with_bookmark = reflect(ScriptedApi([("end",), *quiet]), Listener())
     without = reflect(ScriptedApi([("end",), *(step for step in quiet if step != ("bookmark",))]), Listener())
-    assert (with_bookmark.tally.lists, with_bookmark.tally.gaps) == (1, 0)
-    assert (without.tally.lists, without.tally.gaps) == (2, 1)
+    assert (with_bookmark.stats.lists, with_bookmark.stats.gaps) == (1, 0)
+    assert (without.stats.lists, without.stats.gaps) == (2, 1)
 
 
 def test_a_version_that_the_server_never_had_does_not_make_us_deaf():
     """Its data was restored from an older copy: it waits for that version to come, and says nothing."""
     api, listener = ScriptedApi([("silence",), ("bookmark",), ("silence",)]), Listener()
     made = reflect(api, listener)
-    assert made.tally.lists == 2  # for the first silence; the second stream had shown that the server follows
+    assert made.stats.lists == 2  # for the first silence; the second stream had shown that the server follows
 
 
 def test_it_lists_again_from_time_to_time_and_that_tells_nothing_new():
     api, listener = ScriptedApi([("bookmark",), ("put", "a"), ("deliver",), ("due",), ("bookmark",)]), Listener()
     made = reflect(api, listener)
     assert changes(listener) == ["added a"]
-    assert made.tally.lists == 2
+    assert made.stats.lists == 2
 
 
 def test_a_kind_that_is_not_installed_is_empty_and_asked_for_rarely():
@@ -290,7 +292,7 @@ def test_a_missing_right_is_told_once_with_what_is_missing(caplog: pytest.LogCap
         made = reflect(api, Listener())
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert warnings == [f"gpusquad may not read /things: {message}; its role needs the verbs list and watch for it"]
-    assert made.tally.refusals == 12
+    assert made.stats.refusals == 12
     assert "can be read again" in caplog.text
 
 
@@ -323,7 +325,7 @@ def test_a_list_that_fails_does_not_keep_us_from_watching():
     listener = Listener()
     made = reflect(api, listener)
     assert changes(listener) == ["added a"]
-    assert (made.tally.lists, made.tally.refusals) == (1, 1)
+    assert (made.stats.lists, made.stats.refusals) == (1, 1)
 
 
 def test_what_nobody_needs_is_dropped_before_anybody_sees_it():

@@ -72,11 +72,11 @@ class AnythingGoes(RuleBasedStateMachine):
         for _ in range(min(times, len(self.world.events))):
             self.world.deliver()
 
-    @precondition(lambda self: self.world.said)
+    @precondition(lambda self: self.world.reports)
     @rule(times=st.integers(1, 6))
-    def hear(self, times: int) -> None:
-        for _ in range(min(times, len(self.world.said))):
-            self.world.hear()
+    def on_change(self, times: int) -> None:
+        for _ in range(min(times, len(self.world.reports))):
+            self.world.on_change()
 
     @precondition(lambda self: self.world.calls)
     @rule(times=st.integers(1, 6))

@@ -24,14 +24,14 @@ def launched(world: World) -> str:
     """A single pod's job, decided; its pod is about to be bound."""
     world.make("single-0")
     world.deliver()
-    world.hear()
+    world.on_change()
     (job,) = world.store
     world.launch(job)
     return job
 
 
 def reports(world: World) -> list[str]:
-    return [type(said).__name__ for said in world.said]
+    return [type(said).__name__ for said in world.reports]
 
 
 def test_a_gang_of_which_some_have_ended_is_resumed_where_it_is() -> None:
@@ -42,8 +42,8 @@ def test_a_gang_of_which_some_have_ended_is_resumed_where_it_is() -> None:
     world.control("j")
     world.restart(lambda: True)
     assert "AttemptEnded" not in reports(world)
-    gang = world.book.by_job[job]
-    assert len(gang.seats) == 5
+    gang = world.registry.by_job[job]
+    assert len(gang.ranks_by_pod) == 5
     assert sum(rank.end == "Succeeded" for rank in gang.ranks) == 3
     for number in range(8):
         world.run_pod(f"j-{number}", "Succeeded")
@@ -58,14 +58,14 @@ def test_a_gang_that_the_service_has_no_place_for_is_counted_as_others() -> None
     job_of(world)
     world.store.clear()  # a service that remembers nothing finds it where it is
     world.restart(lambda: True)
-    [found] = [said for said in world.said if isinstance(said, GangFound)]
+    [found] = [said for said in world.reports if isinstance(said, GangFound)]
     uids = [uid_of(pod) for pod in world.pods.values()]
-    assert all(map(world.book.holds, uids))
-    world.book.resume(found.job, 0, (), True)
-    assert not any(map(world.book.holds, uids))
+    assert all(map(world.registry.holds, uids))
+    world.registry.resume(found.job, 0, (), True)
+    assert not any(map(world.registry.holds, uids))
     assert all(node_name(pod) for pod in world.pods.values()), "it is left alone"
-    world.book.resume(found.job, 0, found.places, True)
-    assert all(map(world.book.holds, uids))
+    world.registry.resume(found.job, 0, found.places, True)
+    assert all(map(world.registry.holds, uids))
 
 
 def test_a_pod_made_again_during_a_restart_takes_the_empty_rank() -> None:
@@ -77,7 +77,7 @@ def test_a_pod_made_again_during_a_restart_takes_the_empty_rank() -> None:
     check_rest(world)
     assert world.ends[job, 0] == 0
     assert world.store[job].state == "running"
-    assert all(rank.pod for rank in world.book.by_job[job].ranks)
+    assert all(rank.pod for rank in world.registry.by_job[job].ranks)
 
 
 def test_pods_of_an_owner_that_was_deleted_keep_their_cards_until_they_are_gone() -> None:
@@ -134,12 +134,12 @@ def test_a_launch_that_crossed_a_withdrawal_does_not_leave_a_job_behind() -> Non
     world = World()
     world.make("single-0")
     world.deliver()
-    world.hear()
+    world.on_change()
     (job,) = world.store
     world.delete_pod("single-0")
     world.launch(job)
     world.deliver()
-    world.hear()
+    world.on_change()
     check_rest(world)
     assert job not in world.store
 
@@ -179,7 +179,7 @@ def test_a_second_launch_of_an_attempt_starts_and_ends_nothing() -> None:
     world = World()
     job = job_of(world)
     row = world.store[job]
-    world.book.launch(job, row.attempt, row.places)
+    world.registry.launch(job, row.attempt, row.places)
     assert reports(world) == []
     assert world.binds == []
 
@@ -190,17 +190,17 @@ def test_pods_made_again_are_bound_with_what_the_job_is_worth_by_then() -> None:
     world.control("j")
     check_rest(world)
     [job] = world.store
-    world.book.change(job, 1, SharingParams(weight=9.0))  # of another attempt
-    world.book.change(job, 0, SharingParams(weight=2.0))
-    [uid] = world.book.seated(job)
-    assert world.book.worth_of(uid) == (world.book.by_job[job].pods[uid], SharingParams(weight=2.0))
+    world.registry.change(job, 1, SharingParams(weight=9.0))  # of another attempt
+    world.registry.change(job, 0, SharingParams(weight=2.0))
+    [uid] = world.registry.pods_in_ranks(job)
+    assert world.registry.pod_sharing(uid) == (world.registry.by_job[job].pods[uid], SharingParams(weight=2.0))
     world.run_pod("j-0", "Failed")
     world.control("j")
     while world.events:
         world.deliver()
     [bind] = world.binds
     assert bind.place.sharing_params == SharingParams(weight=2.0)
-    assert world.book.worth_of(uid_of(bind.pod)) is None, "it is not on its node"
+    assert world.registry.pod_sharing(uid_of(bind.pod)) is None, "it is not on its node"
 
 
 def test_of_a_gang_that_was_adopted_nobody_has_said_what_it_is_worth() -> None:
@@ -210,12 +210,12 @@ def test_of_a_gang_that_was_adopted_nobody_has_said_what_it_is_worth() -> None:
     pod["metadata"]["annotations"][CARDS] = '{"main":["GPU-9"]}'
     world.events.clear()
     world._tell("seen", pod)
-    world.settle()
-    [uid] = world.book.seated()
-    assert world.book.worth_of(uid) is None
+    world.empty_ended_ranks()
+    [uid] = world.registry.pods_in_ranks()
+    assert world.registry.pod_sharing(uid) is None
     [job] = world.store
-    world.book.change(job, 0, SharingParams(weight=2.0))
-    assert world.book.worth_of(uid) is not None
+    world.registry.change(job, 0, SharingParams(weight=2.0))
+    assert world.registry.pod_sharing(uid) is not None
 
 
 def test_a_deadline_counts_from_the_first_pods_also_when_they_are_made_again() -> None:
@@ -230,7 +230,7 @@ def test_a_deadline_counts_from_the_first_pods_also_when_they_are_made_again() -
         world.events.clear()
         world._tell("seen", pod)
         world.deliver()
-        jobs.append([said.job for said in world.said if isinstance(said, GangFound)][-1])
+        jobs.append([said.job for said in world.reports if isinstance(said, GangFound)][-1])
         world.delete_pod(name_of(pod))
         world.deliver()
     first, again = jobs
@@ -246,11 +246,11 @@ def test_a_pod_that_cannot_be_read_is_told_once_and_breaks_nothing() -> None:
     world.make("worse", gpus=2, group="b")
     check_told = [what for what in world.lacking if "number of pods" in what]
     assert check_told == []
-    world.settle()
+    world.empty_ended_ranks()
     for name in ("bad", "worse"):
         world.pods[name]["status"]["message"] = "another"
         world._tell("seen", world.pods[name])
-    world.settle()
+    world.empty_ended_ranks()
     assert sum("number of pods" in what for what in world.lacking) == 2
 
 
@@ -260,6 +260,6 @@ def test_pods_that_somebody_bound_without_cards_are_not_ours_to_count() -> None:
     pod["spec"]["nodeName"] = "node9"
     world._tell("seen", pod)
     world.events.popleft()
-    world.settle()
+    world.empty_ended_ranks()
     assert world.store == {}
-    assert not world.book.holds(uid_of(pod))
+    assert not world.registry.holds(uid_of(pod))

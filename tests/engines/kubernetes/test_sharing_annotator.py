@@ -33,31 +33,31 @@ class Pods:
     def find(self, uid: str) -> tuple[Object, SharingParams] | None:
         return (self.pods[uid], self.sharing_params) if uid in self.pods else None
 
-    async def write(self, pod: Object, said: Mapping[str, str | None]) -> str:
+    async def write(self, pod: Object, annotations: Mapping[str, str | None]) -> str:
         await asyncio.sleep(0)
         if name_of(pod) in self.stuck:
             await self.stuck[name_of(pod)].wait()
         if name_of(pod) in self.broken:
             return self.broken[name_of(pod)]
-        self.written.append((name_of(pod), dict(said)))
+        self.written.append((name_of(pod), dict(annotations)))
         return ""
 
     def see(self) -> None:
-        for name, said in self.written:
+        for name, changes in self.written:
             annotations = self.pods[f"uid-of-{name}"]["metadata"]["annotations"]
-            annotations.update({key: text for key, text in said.items() if text is not None})
-            for key in said.keys() - {key for key, text in said.items() if text is not None}:
+            annotations.update({key: text for key, text in changes.items() if text is not None})
+            for key in annotations.keys() - {key for key, text in annotations.items() if text is not None}:
                 annotations.pop(key, None)
         self.written = []
 
     async def change(self, sharing_params: SharingParams) -> Written:
         self.sharing_params, self.written = sharing_params, []
-        await self.worths.tell(list(self.pods))
+        await self.worths.update(list(self.pods))
         return self.written
 
 
 def weights(written: Written) -> list[tuple[str, str | None]]:
-    return [(name, said[WEIGHT]) for name, said in written]
+    return [(name, annotations[WEIGHT]) for name, annotations in written]
 
 
 def run(work: Any) -> None:
@@ -80,7 +80,7 @@ def test_what_a_user_writes_there_is_put_back() -> None:
         await pods.change(HEAVY)
         pods.see()
         pods.pods["uid-of-a"]["metadata"]["annotations"] |= {WEIGHT: "1000000", DEADLINE: "1999-12-31"}
-        await pods.worths.look_at_all(list(pods.pods))
+        await pods.worths.check_all(list(pods.pods))
         assert pods.written == [("a", {WEIGHT: "2.0", DEADLINE: None})]
 
     run(work())
@@ -110,7 +110,7 @@ def test_of_two_changes_at_once_the_later_one_is_written_last() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         pods.sharing_params = SharingParams(weight=3.0)
-        await pods.worths.tell(list(pods.pods))
+        await pods.worths.update(list(pods.pods))
         await first
         assert weights(pods.written) == [("a", "2.0"), ("a", "3.0")]
 
@@ -138,7 +138,7 @@ def test_a_pod_that_cannot_be_written_to_holds_up_no_other() -> None:
         assert weights(pods.written) == [("good", "2.0")]
         pods.see()
         pods.sharing_params = SharingParams(weight=3.0)
-        await pods.worths.tell(list(pods.pods))
+        await pods.worths.update(list(pods.pods))
         assert weights(pods.written) == [("good", "3.0")]
         pods.stuck["bad"].set()
         await first
@@ -147,17 +147,17 @@ def test_a_pod_that_cannot_be_written_to_holds_up_no_other() -> None:
     run(work())
 
 
-def test_what_was_refused_is_tried_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_refused_is_tried_again_and_written_once(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         pods = Pods(making.pod("a"))
         pods.broken["a"] = "you may not"
         await pods.change(HEAVY)
-        await pods.worths.look_at_all(list(pods.pods))
+        await pods.worths.check_all(list(pods.pods))
         assert [record.getMessage() for record in caplog.records] == [
-            "pod team/a does not say what it is worth: you may not"
+            "cannot write the sharing annotations of pod team/a: you may not"
         ]
         pods.broken.clear()
-        await pods.worths.look_at_all(list(pods.pods))
+        await pods.worths.check_all(list(pods.pods))
         assert weights(pods.written) == [("a", "2.0")]
 
     run(work())
@@ -168,8 +168,8 @@ def test_pods_that_are_gone_are_forgotten() -> None:
         pods = Pods(making.pod("a"))
         await pods.change(HEAVY)
         del pods.pods["uid-of-a"]
-        await pods.worths.tell(["uid-of-a"])
-        await pods.worths.look_at_all([])
-        assert not pods.worths._told
+        await pods.worths.update(["uid-of-a"])
+        await pods.worths.check_all([])
+        assert not pods.worths._written
 
     run(work())

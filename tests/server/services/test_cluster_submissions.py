@@ -40,7 +40,7 @@ class ClusterHand(ScriptedEngine):
     def withdraw(self, job_id: str, cause: str) -> None:
         self.withdrawn.append(job_id)
 
-    def another_life(self, job_id: str) -> None: ...
+    def begin_incarnation(self, job_id: str) -> None: ...
 
     def finished(self, job_id: str) -> None:
         self.over.append(job_id)

@@ -20,7 +20,7 @@ from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, AgentSettin
 from gpusquad.agent.kubernetes.api import KubeApi, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.registration import PLUGINS
 from gpusquad.agent.kubernetes.sharing_settings import FOLDER, MODES, SharingSettings
-from gpusquad.agent.kubernetes.slots import MOST_SLOTS
+from gpusquad.agent.kubernetes.slots import MAX_SLOTS
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.virtual import divided
@@ -34,7 +34,7 @@ _log = logging.getLogger("gpusquad.agent.kubernetes")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: it was asked to end. 1: no cards can be read, or no longer; start again. 2: a wrong setting."""
+    """Exit status 0: stopped. 1: the cards cannot be read; restart. 2: invalid setting."""
     options = _parser().parse_args(arguments)
     _log_json()
     try:
@@ -54,57 +54,131 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpusquad.agent.kubernetes", description="Serves the GPUs of a node to pods.")
-    parser.add_argument("--node", required=True, metavar="NAME", help="the node's name in the cluster")
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the account of the pod we run in")
-    parser.add_argument("--simulate", type=int, metavar="N", help="pretend that there are N cards")
-    parser.add_argument("--virtual", type=int, default=1, metavar="N", help="show each card as N smaller ones (1)")
-    parser.add_argument("--slots", type=_slots, default=1, metavar="N", help="containers that may share a card (1)")
-    parser.add_argument("--resource", default=GPU, metavar="NAME", help="what containers ask for")
-    parser.add_argument("--device-nodes", action="store_true", help="add NVIDIA's device files (no NVIDIA runtime)")
-    parser.add_argument("--metrics-port", type=int, metavar="P", help="serve Prometheus metrics at /metrics")
-    parser.add_argument("--folder", type=Path, default=Path("/var/lib/gpusquad/agent"), metavar="DIR",
-                        help="files of running containers; the same path for us and for the kubelet")  # fmt: skip
-    parser.add_argument("--plugin-folder", type=Path, default=PLUGINS, metavar="DIR", help="the kubelet's")
-    parser.add_argument("--pod-resources", type=Path, default=AgentSettings.pod_resources, metavar="SOCKET",
-                        help="the kubelet's; it follows the kubelet's --root-dir")  # fmt: skip
-    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks at the cards")
-    parser.add_argument("--reconcile-every", type=float, default=5.0, metavar="SECONDS", help="at the least")
-    parser.add_argument("--recover-after", type=float, default=WELL_FOR_S, metavar="SECONDS",
-                        help="a card that failed must answer well so long")  # fmt: skip
-    parser.add_argument("--server", type=_url, default="", metavar="URL",
-                        help="the service, to report cards and runs to; default: nobody is reported to")  # fmt: skip
-    parser.add_argument("--server-authority", default="", metavar="FILE",
-                        help="who signed the service's certificate; default: those the machine trusts")  # fmt: skip
-    parser.add_argument("--server-token", type=Path, default=SERVER_TOKEN, metavar="FILE", help="for the service")
-    parser.add_argument("--report-every", type=float, default=AgentSettings.report_every_s, metavar="SECONDS",
-                        help="as the service expects it")  # fmt: skip
-    parser.add_argument("--pod-logs", type=_folder, default=PODS_LOGS, metavar="DIR",
-                        help="where the kubelet keeps logs of containers; empty: do not look at them")  # fmt: skip
-    parser.add_argument("--sharing", choices=MODES, help="how containers are kept to their parts of cards: enforce "
-                        "(usual), or write the limits down and trust them (usual for simulated cards)")  # fmt: skip
-    parser.add_argument("--sharing-folder", type=Path, default=FOLDER, metavar="DIR",
-                        help="shared memory of the cards: a tmpfs, at the same path for the kubelet")  # fmt: skip
+    parser.add_argument("--node", required=True, metavar="NAME", help="name of this node in the cluster")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account")
+    parser.add_argument("--simulate", type=int, metavar="N", help="simulate N cards")
+    parser.add_argument("--virtual", type=int, default=1, metavar="N", help="divide each card into N virtual cards (1)")
     parser.add_argument(
-        "--sharing-policy", default=SharingSettings.policy, metavar="NAME", help="how cards are divided"
+        "--slots", type=_slots, default=1, metavar="N", help="device slots per card: containers that may share it (1)"
     )
-    parser.add_argument("--mps", action="store_true", help="let shared containers run at once, instead of in turns")
-    parser.add_argument("--sharing-shm", type=Path, metavar="DIR",
-                        help="with --mps: a folder of the node that is our /dev/shm, and is to be theirs")  # fmt: skip
-    parser.add_argument("--unmanaged", choices=RULES, default=SharingSettings.strangers,
-                        help="rule for unmanaged processes on a shared card: report them (default), refuse new "
-                        "containers on the card, or share the card with them")  # fmt: skip
+    parser.add_argument("--resource", default=GPU, metavar="NAME", help=f"resource that containers request ({GPU})")
+    parser.add_argument(
+        "--device-nodes", action="store_true", help="add NVIDIA's device files (without the NVIDIA runtime)"
+    )
+    parser.add_argument(
+        "--metrics-port", type=int, metavar="P", help="serve Prometheus metrics at /metrics on this port"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("/var/lib/gpusquad/agent"),
+        metavar="DIR",
+        help="files of running containers; must be the same path for the agent and the kubelet",
+    )
+    parser.add_argument(
+        "--plugin-folder", type=Path, default=PLUGINS, metavar="DIR", help="the kubelet's device-plugin folder"
+    )
+    parser.add_argument(
+        "--pod-resources",
+        type=Path,
+        default=AgentSettings.pod_resources,
+        metavar="SOCKET",
+        help="the kubelet's pod-resources socket; it is below the kubelet's --root-dir",
+    )
+    parser.add_argument(
+        "--every", type=float, default=1.0, metavar="SECONDS", help="interval between two readings of the cards (1)"
+    )
+    parser.add_argument(
+        "--reconcile-every",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="longest interval between two reconciliations (5)",
+    )
+    parser.add_argument(
+        "--recover-after",
+        type=float,
+        default=WELL_FOR_S,
+        metavar="SECONDS",
+        help="time for which a failed card must work before it is used again",
+    )
+    parser.add_argument(
+        "--server",
+        type=_url,
+        default="",
+        metavar="URL",
+        help="address of the service to report cards and runs to; default: no reports",
+    )
+    parser.add_argument(
+        "--server-authority",
+        default="",
+        metavar="FILE",
+        help="certificate authority of the service; default: those that the system trusts",
+    )
+    parser.add_argument("--server-token", type=Path, default=SERVER_TOKEN, metavar="FILE", help="token for the service")
+    parser.add_argument(
+        "--report-every",
+        type=float,
+        default=AgentSettings.report_every_s,
+        metavar="SECONDS",
+        help="interval between two reports, as configured in the service",
+    )
+    parser.add_argument(
+        "--pod-logs",
+        type=_folder,
+        default=PODS_LOGS,
+        metavar="DIR",
+        help="the kubelet's folder of container logs; empty: do not read logs",
+    )
+    parser.add_argument(
+        "--sharing",
+        choices=MODES,
+        help="enforce the containers' shares (default), "
+        "or only pass the limits on (write-down, default for simulated cards)",
+    )
+    parser.add_argument(
+        "--sharing-folder",
+        type=Path,
+        default=FOLDER,
+        metavar="DIR",
+        help="shared memory of the cards: a tmpfs, at the same path for the kubelet",
+    )
+    parser.add_argument(
+        "--sharing-policy", default=SharingSettings.policy, metavar="NAME", help="divide policy of shared cards"
+    )
+    parser.add_argument(
+        "--mps", action="store_true", help="run shared containers concurrently (MPS) instead of time-sliced"
+    )
+    parser.add_argument(
+        "--sharing-shm",
+        type=Path,
+        metavar="DIR",
+        help="with --mps: a folder of the node that is the agent's /dev/shm, and becomes that of the containers",
+    )
+    parser.add_argument(
+        "--unmanaged",
+        choices=RULES,
+        default=SharingSettings.strangers,
+        help="rule for unmanaged processes on a shared card: report them (default), refuse new containers on the card, "
+        "or share the card with them",
+    )
     parser.add_argument("--strangers", choices=RULES, help=argparse.SUPPRESS)  # deprecated name of --unmanaged
     parser.add_argument(
         "--fail-open-ms",
         type=_by(checked_fail_open_ms),
         default=SharingSettings.fail_open_ms,
         metavar="MS",
-        help="containers run on as if alone when a card's daemon is silent for so long "
+        help="containers run ungated when a card's daemon is silent for this many milliseconds "
         f"({SharingSettings.fail_open_ms}); 0: they wait for it",
     )
-    parser.add_argument("--context-bytes", type=_by(checked_context_bytes, str), default=SharingSettings.context_bytes,
-                        metavar="N", help="charged to a container's part for the CUDA context of each process; "
-                        "auto (usual): as measured on its card")  # fmt: skip
+    parser.add_argument(
+        "--context-bytes",
+        type=_by(checked_context_bytes, str),
+        default=SharingSettings.context_bytes,
+        metavar="N",
+        help="bytes charged to a container's quota for the CUDA context of each process; "
+        "auto (default): as measured on its card",
+    )
     return parser
 
 
@@ -146,8 +220,8 @@ def _folder(text: str) -> Path | None:
 
 
 def _slots(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= MOST_SLOTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MOST_SLOTS}")
+    if not text.isdigit() or not 1 <= int(text) <= MAX_SLOTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_SLOTS}")
     return int(text)
 
 
@@ -180,7 +254,7 @@ def _inventory(options: argparse.Namespace) -> Inventory:
 
 
 class _JsonLines(logging.Formatter):
-    """One object a line; what a record carries besides its message are fields of it."""
+    """One JSON object per line, with the extra attributes of the record as fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"

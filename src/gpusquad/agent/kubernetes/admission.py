@@ -1,8 +1,9 @@
-"""Whom the kubelet is asking for: it admits one pod at a time, and lists that pod before it has devices.
+"""Finds the container that the kubelet requests devices for.
 
-How the kubelet does it (read in 1.37): its main loop adds a pod to those it knows, admits it, and only then takes the
-next one; inside, containers are served in order, those that only initialise first. While our answer is awaited no lock
-is held that listing pods needs. So a listed pod that asks for our resource and still lacks it is the one.
+The kubelet (read in 1.37) admits one pod at a time and lists it before it has devices. Its main loop adds a pod to the
+known ones, admits it, and only then takes the next one. Its containers are served in order, init containers first.
+While it waits for our answer it holds no lock that listing pods needs. So the pod is a listed one that requests our
+resource and still lacks it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gpusquad.kube.errors import ApiUnreachable
 
 
 class AmbiguousContainer(Exception):
-    """Nobody, or more than one, can be meant."""
+    """No container, or more than one, is a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class PendingContainer:
 
 
 class Admission:
-    """Finds who is asking. Remembers who was served, since the kubelet does not list containers that initialise."""
+    """Remembers served containers, because the kubelet does not list init containers."""
 
     def __init__(self, pods: PodLister, resources: PodResources) -> None:
         self._pods = pods
@@ -39,41 +40,41 @@ class Admission:
         self._refused: set[str] = set()
         self._lock = threading.Lock()
 
-    def who(self, count: int) -> PendingContainer:
-        """The container that so many devices are for."""
+    def find_container(self, count: int) -> PendingContainer:
+        """The container that ``count`` devices are for."""
         listed = self._resources.list()
-        asking = self._confirmed(listed, self._waiting(listed, [self._heard_of(entry.key) for entry in listed]))
-        if all(entry.pod.is_started for entry in asking):  # nobody new: what we last heard of is too old
+        pending = self._confirmed(listed, self._waiting(listed, [self._cached(entry.key) for entry in listed]))
+        if all(entry.pod.is_started for entry in pending):  # no new pod: the cache is too old
             by_key = {pod.key: pod for pod in self._pods.all_fresh()}
-            asking = self._waiting(listed, [by_key.get(entry.key) for entry in listed])
-        return _the_one(asking, count, self._refused)
+            pending = self._waiting(listed, [by_key.get(entry.key) for entry in listed])
+        return _the_one(pending, count, self._refused)
 
-    def served(self, asking: PendingContainer) -> None:
+    def served(self, pending: PendingContainer) -> None:
         with self._lock:
-            self._served.setdefault(asking.pod.uid, set()).add(asking.container.name)
+            self._served.setdefault(pending.pod.uid, set()).add(pending.container.name)
 
-    def refused(self, asking: PendingContainer) -> None:
-        """Kubelets before 1.34 list a pod that was refused a little longer; it will hardly ask again."""
+    def refused(self, pending: PendingContainer) -> None:
+        """Kubelets before 1.34 list a refused pod a little longer. It will hardly request devices again."""
         with self._lock:
-            self._refused = self._refused | {asking.pod.uid}
+            self._refused = self._refused | {pending.pod.uid}
 
     def forget_all_but(self, uids: Iterable[str]) -> None:
-        """Of pods that are gone nothing has to be remembered."""
+        """Drops pods that are gone."""
         kept = set(uids)
         with self._lock:
             self._served = {uid: names for uid, names in self._served.items() if uid in kept}
             self._refused = self._refused & kept
 
-    def _heard_of(self, key: str) -> Pod | None:
+    def _cached(self, key: str) -> Pod | None:
         return self._pods.known(key) or self._pods.fresh(key)
 
     def _confirmed(self, listed: Sequence[ListedPod], found: Sequence[PendingContainer]) -> list[PendingContainer]:
-        """As they are now: a pod of the same name may have come in the place of the one that we heard of."""
-        keys = {asking.pod.key for asking in found}
+        """Reads the pods again: another pod of the same name may have replaced a cached one."""
+        keys = {pending.pod.key for pending in found}
         try:
             fresh = {key: self._pods.fresh(key) for key in keys}
         except ApiUnreachable:
-            return list(found)  # the API server is away; what it said last is all there is, and reconciling follows
+            return list(found)  # the API server is unreachable: use the cache; reconciliation follows
         return self._waiting(
             [entry for entry in listed if entry.key in keys],
             [fresh[entry.key] for entry in listed if entry.key in keys],
@@ -91,8 +92,8 @@ class Admission:
 
 
 def next_container(pod: Pod, listed: ListedPod, served: Collection[str]) -> Container | None:
-    """The first that still lacks devices. None: all have them. Of who was served only those count that are never
-    listed: what the kubelet tells of the others is the truth, also where it dropped a pod for one of the same name."""
+    """The first container without devices. None: all have them. ``served`` only matters for init containers, which are
+    never listed. For the others the kubelet's list counts, also if it replaced a pod by one of the same name."""
     lacking = [
         container
         for container in pod.containers
@@ -101,14 +102,14 @@ def next_container(pod: Pod, listed: ListedPod, served: Collection[str]) -> Cont
     if lacking and all(container.is_init for container in lacking) and any(
         not container.is_init and container.name in listed.slots for container in pod.containers
     ):  # fmt: skip
-        return None  # those come first, so they had theirs before we were started
+        return None  # init containers come first, so they got theirs before the agent started
     return lacking[0] if lacking else None
 
 
-def _the_one(asking: Sequence[PendingContainer], count: int, refused: Collection[str]) -> PendingContainer:
-    """Where several lack devices, not all can be the one: a pod that runs, or that is on its way out, lacks them for
-    other reasons (the kubelet lost its notes, or refused it)."""
-    found = [entry for entry in asking if entry.container.count == count]
+def _the_one(pending: Sequence[PendingContainer], count: int, refused: Collection[str]) -> PendingContainer:
+    """If several containers lack devices, prefers pods that have not started, were not refused and are not being
+    deleted. The others lack them for other reasons (the kubelet lost its state, or refused the pod)."""
+    found = [entry for entry in pending if entry.container.count == count]
     for is_likely in (
         lambda pod: not pod.is_started, lambda pod: pod.uid not in refused, lambda pod: not pod.is_leaving,
     ):  # fmt: skip
@@ -117,8 +118,8 @@ def _the_one(asking: Sequence[PendingContainer], count: int, refused: Collection
     if len(found) == 1:
         return found[0]
     if not found:
-        raise AmbiguousContainer(f"no pod of this node waits for {count} of these devices")
+        raise AmbiguousContainer(f"no pod on this node waits for {count} of these devices")
     names = ", ".join(sorted(entry.pod.key for entry in found))
     raise AmbiguousContainer(
-        f"several pods wait for {count} of these devices, and it cannot be told which this is for: {names}"
+        f"several pods wait for {count} of these devices, and the request does not name one: {names}"
     )

@@ -1,4 +1,4 @@
-"""The agent of a node, put together: what it watches, whom it speaks to, and in which order it starts and ends."""
+"""The agent of a node: its parts, and the order in which they start and stop."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from gpusquad.agent.kubernetes.reconcile import Reconciler
 from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
 from gpusquad.agent.kubernetes.reporting import NodeReporter, ReportBuilder
 from gpusquad.agent.kubernetes.sharing_settings import SharingSettings, quotas_of
-from gpusquad.agent.kubernetes.unmanaged import lookout_for
+from gpusquad.agent.kubernetes.unmanaged import unmanaged_watch
 from gpusquad.kube.names import GPU
 
-_GATHER_S = 1.0
+_RECONCILE_PAUSE_S = 1.0
 SERVER_TOKEN = Path("/var/run/secrets/gpusquad/token")
-"""For the service alone; the kubelet replaces it before it ends."""
+"""For the service only. The kubelet replaces it before it expires."""
 PODS_LOGS = Path("/var/log/pods")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What a user can choose."""
+    """Options of the agent."""
 
     node: str
     folder: Path
@@ -50,18 +50,18 @@ class AgentSettings:
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     device_nodes: bool = False
     every_s: float = 1.0
-    """Between two looks at the cards."""
+    """Interval between two readings of the cards."""
     reconcile_s: float = 5.0
     well_for_s: float = WELL_FOR_S
     metrics_port: int | None = None
     server: str = ""
-    """The service's address, to report to. Empty: nobody is reported to."""
+    """Address of the service to report to. Empty: no reports."""
     server_authority: str = ""
-    """A file with the certificate that signed the service's. Empty: those that the machine trusts."""
+    """File with the service's certificate authority. Empty: those that the system trusts."""
     server_token: Path = SERVER_TOKEN
     report_every_s: float = 5.0
     logs: Path | None = PODS_LOGS
-    """Where the kubelet keeps the logs of containers. None: nobody looks at them."""
+    """The kubelet's folder of container logs. None: logs are not read."""
     sharing: SharingSettings = field(default_factory=SharingSettings)
 
 
@@ -78,28 +78,28 @@ class NodeAgent:
         self._policies = CardPolicies(settings.sharing.policy)
         quotas = quotas_of(settings.sharing, settings.folder, inventory.cards, self._policies)
         enforced = next((quota for quota in quotas if not quota.absence), None)
-        self._lookout = None if enforced is None else lookout_for(enforced)
-        self._leaving = None if enforced is None else PodDrainer(enforced, settings.every_s)
-        tenants = CardClients(quotas, tells_users=settings.sharing.has_mps)
+        self._unmanaged = None if enforced is None else unmanaged_watch(enforced)
+        self._drainer = None if enforced is None else PodDrainer(enforced, settings.every_s)
+        clients = CardClients(quotas, passes_users=settings.sharing.has_mps)
         self._pods = PodCache(api, settings.node, settings.resource)
         self._resources = KubeletPodResources(settings.pod_resources, settings.resource)
         admission = Admission(self._pods, self._resources)
-        self._parts = PluginContext(
-            self.cards, settings.slots, self._pods, self._resources, admission, tenants, self._device_nodes(),
+        self._context = PluginContext(
+            self.cards, settings.slots, self._pods, self._resources, admission, clients, self._device_nodes(),
             self.counts, self._due.set,
         )  # fmt: skip
         self._reconciler = Reconciler(
-            api, settings.node, self._pods, self._resources, self.cards, admission, tenants, self.counts
+            api, settings.node, self._pods, self._resources, self.cards, admission, clients, self.counts
         )
         self._registration = Registration(
-            lambda: Plugin(self._parts), settings.resource, settings.plugins, lambda: self.counts.add("registrations")
+            lambda: Plugin(self._context), settings.resource, settings.plugins, lambda: self.counts.add("registrations")
         )
         self._processes = PodProcesses()
         self._metrics = Metrics(self.cards, settings.slots, self.counts)
         self._reporter = self._make_reporter() if settings.server else None
 
     def run(self) -> None:
-        """SourceUnavailable: a new process is needed to read the cards."""
+        """Raises SourceUnavailable: only a new process can read the cards again."""
         self.cards.start()
         self._reconciler.publish_cards()
         self._pods.start()
@@ -107,16 +107,16 @@ class NodeAgent:
             self._metrics.serve(self._settings.metrics_port)
         registering = threading.Thread(target=self._registration.run, name="registration", daemon=True)
         registering.start()
-        threading.Thread(target=self._reconcile_until_the_end, name="reconcile", daemon=True).start()
+        threading.Thread(target=self._reconcile_periodically, name="reconcile", daemon=True).start()
         if self._reporter is not None:
             self._reporter.start()
         try:
-            self._look_until_the_end()
+            self._read_periodically()
         finally:
             self.stop()
             registering.join(timeout=10.0)
-            if self._lookout is not None:
-                self._lookout.close()
+            if self._unmanaged is not None:
+                self._unmanaged.close()
             self._inventory.close()
 
     def stop(self) -> None:
@@ -127,51 +127,51 @@ class NodeAgent:
         if self._reporter is not None:
             self._reporter.stop()
 
-    def _look_until_the_end(self) -> None:
+    def _read_periodically(self) -> None:
         while not self._ending.wait(self._settings.every_s):
             version = self.cards.version
             try:
-                self._look()
+                self._read_node()
             except SourceUnavailable:
                 raise
             except Exception:
-                _log.exception("one look failed")  # the next may go well
+                _log.exception("cannot read the node")  # the next reading may succeed
             if self.cards.version != version:
                 self._due.set()
 
-    def _look(self) -> None:
-        knows_all = self._pods.has_heard and self._reconciler.has_listed  # asked first, as it may come true in between
+    def _read_node(self) -> None:
+        knows_all = self._pods.has_heard and self._reconciler.has_listed  # read first: it may become true in between
         pods, listed = self._pods.all_known(), self._reconciler.listed
         owned = self._processes.look(pods, listed)
-        if self._leaving is not None:  # before the cards are looked at, which may take a while
-            self._leaving.hear(pods, self._processes.owners)
+        if self._drainer is not None:  # before the cards are read, which may take a while
+            self._drainer.hear(pods, self._processes.owners)
         readings = self.cards.look(owned)
         self._metrics.take(readings, self._processes, listed)
         look = NodeSnapshot(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed, knows_all)
-        if self._lookout is not None:
-            self._lookout.hear(look)
+        if self._unmanaged is not None:
+            self._unmanaged.hear(look)
         if self._reporter is not None:
             self._reporter.give(look)
 
-    def _reconcile_until_the_end(self) -> None:
+    def _reconcile_periodically(self) -> None:
         while not self._ending.is_set():
             self._due.clear()
             began_s = time.monotonic()
             try:
                 self._reconciler.step()
             except Exception:
-                _log.exception("one step failed")
+                _log.exception("a reconciliation failed")
             self._metrics.reconciled(time.monotonic() - began_s)
             self._due.wait(self._settings.reconcile_s)
-            # The kubelet notes what it gave after our answer; and it must have time to answer others than us.
-            self._ending.wait(min(_GATHER_S, self._settings.reconcile_s))
+            # The kubelet stores an allocation after our answer, and it must have time for other clients.
+            self._ending.wait(min(_RECONCILE_PAUSE_S, self._settings.reconcile_s))
 
     def _make_reporter(self) -> NodeReporter:
         settings = self._settings
         access = AgentAccess(
             settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token)
         )
-        samples = ReportBuilder(settings.logs, lambda: self._lookout.unheld if self._lookout is not None else ())
+        samples = ReportBuilder(settings.logs, lambda: self._unmanaged.unheld if self._unmanaged is not None else ())
         return NodeReporter(KubeApi(access).post, samples, self.counts, settings.report_every_s, divides=self._policies)
 
     def _device_nodes(self) -> DeviceNodes:

@@ -1,4 +1,5 @@
-"""As much of the Kubernetes API as the agent needs, with the standard library: it must start fast and stay small."""
+"""The part of the Kubernetes API that the agent needs, with the standard library, so that it starts fast and stays
+small."""
 
 from __future__ import annotations
 
@@ -29,28 +30,28 @@ RIGHTS: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
 )
-"""All that the agent may do: rules of its ClusterRole."""
+"""Rules of the agent's ClusterRole: all that it may do."""
 
 
 @dataclass(frozen=True)
 class AgentAccess:
-    """Where the server is and how it knows us."""
+    """Address of the server and credentials."""
 
     url: str
     authority: str = ""
-    """A file with the certificate that signed the server's. Empty: those that the machine trusts."""
+    """File with the server's certificate authority. Empty: those that the system trusts."""
     token: str = ""
     token_file: str = ""
-    """Read again for each request: such tokens are replaced every hour."""
+    """Read for each request: such tokens are replaced every hour."""
     certificate: str = ""
     key: str = ""
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> AgentAccess:
-    """What every pod is given."""
+    """The credentials that every pod has."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise Invalid("kubeconfig", "this is not a pod of a cluster", "name a kubeconfig file")
+        raise Invalid("kubeconfig", "is missing, and this is not a pod of a cluster", "name a kubeconfig file")
     host = f"[{host}]" if ":" in host else host
     return AgentAccess(f"https://{host}:{port}", authority=str(folder / "ca.crt"), token_file=str(folder / "token"))
 
@@ -78,7 +79,7 @@ def _named(content: Object, kind: str, name: str) -> Object:
 
 
 def _file(config: Path, entry: Object, name: str) -> str:
-    """The file that holds it, beside the config or anywhere; what stands in the config itself is written to one."""
+    """The named file, relative to the config; inline data is written to a temporary file."""
     if f"{name}-data" in entry:
         with tempfile.NamedTemporaryFile(prefix="gpusquad-", delete=False) as file:
             file.write(base64.b64decode(entry[f"{name}-data"]))
@@ -87,7 +88,7 @@ def _file(config: Path, entry: Object, name: str) -> str:
 
 
 class KubeApi:
-    """Threads may share it: each has a connection of its own."""
+    """Threads may share it: each has its own connection."""
 
     def __init__(self, access: AgentAccess) -> None:
         self._access = access
@@ -103,7 +104,7 @@ class KubeApi:
         return self._send("POST", path, {}, content)
 
     def merge(self, path: str, content: Object) -> Object:
-        """A merge patch: what is named is replaced, null takes away."""
+        """A merge patch: named fields are replaced, null removes a field."""
         return self._send("PATCH", path, {}, content, "application/merge-patch+json")
 
     def delete(self, path: str, content: Object) -> Object:
@@ -119,13 +120,13 @@ class KubeApi:
             while line := answer.readline():
                 yield json.loads(line)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ApiUnreachable(f"the watch of {path} broke off: {error!r}") from error
+            raise ApiUnreachable(f"the watch of {path} broke: {error!r}") from error
         finally:
             connection.close()
 
     def _send(self, method: str, path: str, query: Mapping[str, str], content: Object | None = None,
               kind: str = "application/json") -> Object:  # fmt: skip
-        """Once more where a connection that had been idle turned out to be closed."""
+        """Retries once if an idle connection turned out to be closed."""
         kept = getattr(self._mine, "connection", None)
         try:
             return self._exchange(kept or self._connection(TIMEOUT_S), method, path, query, content, kind)
@@ -136,7 +137,7 @@ class KubeApi:
 
     def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, query: Mapping[str, str],
                   content: Object | None, kind: str) -> Object:  # fmt: skip
-        """The connection is kept if all went well."""
+        """Keeps the connection if the request succeeded."""
         self._mine.connection = None
         try:
             found = json.loads(self._ask(connection, method, path, query, content, kind).read())
@@ -166,8 +167,8 @@ class KubeApi:
 
     def _token(self) -> str:
         token = Path(self._access.token_file).read_text().strip() if self._access.token_file else self._access.token
-        if not token.isascii() or not token.isprintable():  # said here: the library's error would repeat it
-            raise ValueError("the token cannot be sent: it has signs that no token has")
+        if not token.isascii() or not token.isprintable():  # the library's error would show it
+            raise ValueError("the token contains characters that cannot be sent")
         return token
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:

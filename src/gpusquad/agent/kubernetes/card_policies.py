@@ -1,5 +1,5 @@
-"""What the service wants the cards of this node divided by, and how they are divided: the one comes with the answer to
-a report, the other goes out with the next."""
+"""Divide policies of this node's cards. The service sends them with its answer to a report; the next report contains
+how the cards are divided."""
 
 from __future__ import annotations
 
@@ -12,98 +12,97 @@ from gpusquad.gpu.api import CardSharing, NoSharing
 from gpusquad.model.virtual import physical
 
 FIRST = "equal"
-"""Until the service has said something."""
-_TENANT = (
+"""Used before the first answer of the service."""
+_CLIENT_FIELDS = (
     "id", "job", "weight", "priority", "slo", "groups", "credit_us", "used_bytes", "quota_bytes", "peak_bytes",
     "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note", "iterations_per_s",
 )  # fmt: skip
-_CARD = (
+_CARD_FIELDS = (
     "policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "context_bytes", "rule",
     "strangers",
 )  # fmt: skip
 _REST_S = 300.0
-"""Until a card that could not be told its policy is told again: reports are answered every few seconds."""
+"""Pause before a failed change of policy is tried again: reports are answered every few seconds."""
 KEPT_S = 60.0
-"""For so long what a card's daemon said last stands in for one that does not answer: a slow moment must not hide by
-which rule the card is to be treated."""
-_MOST = 2**62
-"""That the service takes."""
+"""A daemon's last status is used for this time if it does not answer, so that a short delay does not hide the rule of
+its card."""
+_MAX_NUMBER = 2**62
+"""Largest number that the service accepts."""
 _log = logging.getLogger(__name__)
 
 
 class CardPolicies:
-    """Said by one thread, asked by others."""
+    """Updated by one thread, read by others."""
 
     def __init__(self, first: str = FIRST, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._first = first
         self._wanted: Mapping[str, str] = {}
         self._sharing: CardSharing = NoSharing()
         self._monotonic_s = monotonic_s
-        self._in_vain: dict[str, tuple[str, float]] = {}
-        """By card: the policy that it could not be told, and until when it is not told again."""
+        self._failed_changes: dict[str, tuple[str, float]] = {}
+        """By card: the policy that could not be set, and when it is tried again."""
         self._last: dict[str, tuple[dict[str, Any], float]] = {}
-        """By card: what was said of it last, and when."""
+        """By card: the last status and its time."""
 
     def use(self, sharing: CardSharing) -> None:
         """Set and read the policies of these cards from now on."""
         self._sharing = sharing
 
     def policy_of(self, card: str) -> str:
-        """What a card is to be divided by, for whoever begins to."""
+        """The policy for a new daemon of the card."""
         return self._wanted.get(card, self._first)
 
     def take(self, answer: object) -> None:
-        """An answer of the service. One that is older than this says nothing of policies."""
-        said = answer.get("divide") if isinstance(answer, Mapping) else None
-        if not isinstance(said, Mapping):
+        """Applies an answer of the service. Older services send no policies."""
+        divide = answer.get("divide") if isinstance(answer, Mapping) else None
+        if not isinstance(divide, Mapping):
             return
-        self._wanted = {physical(str(card)): str(policy) for card, policy in said.items()}
+        self._wanted = {physical(str(card)): str(policy) for card, policy in divide.items()}
         for card, policy in self._known().items():
-            self._settle(card, policy)
+            self._apply(card, policy)
 
     def add_to(self, message: dict[str, Any]) -> None:
-        """How the cards of a report are divided, where somebody divides them. Of a card that is shown as several, it
-        is said once."""
-        unsaid = set(self._known())
+        """Adds how the cards of a report are divided. For virtual cards it is added once per physical card."""
+        unreported = set(self._known())
         for card in message["cards"]:
             name = physical(card["id"])
-            told = self._said_of(name) if name in unsaid else None
-            unsaid.discard(name)
-            if told is not None:
-                card["divided"] = told
+            division = self._division_of(name) if name in unreported else None
+            unreported.discard(name)
+            if division is not None:
+                card["divided"] = division
 
     def _known(self) -> Mapping[str, str]:
-        """Whatever is wrong there, the cards are reported."""
+        """On any error, the cards are still reported."""
         try:
             return self._sharing.policies()
         except Exception:
-            _log.exception("nobody says how the cards are divided")
+            _log.exception("cannot read the divide policies of this node's cards")
             return {}
 
-    def _settle(self, card: str, policy: str) -> None:
-        """A card whose daemon does not answer, or does not know the policy, must not cost the others theirs."""
+    def _apply(self, card: str, policy: str) -> None:
+        """A card whose daemon does not answer, or does not know the policy, must not affect the others."""
         wanted = self._wanted.get(card)
         if wanted is None or {policy, (self._status(card) or {}).get("policy", policy)} == {wanted}:
             return
-        refused, until_s = self._in_vain.get(card, ("", 0.0))
+        refused, until_s = self._failed_changes.get(card, ("", 0.0))
         if refused == wanted and self._monotonic_s() < until_s:
             return
         try:
             self._sharing.set_policy(card, wanted)
-            self._in_vain.pop(card, None)
+            self._failed_changes.pop(card, None)
         except Exception:
-            self._in_vain[card] = wanted, self._monotonic_s() + _REST_S
-            _log.exception("a card could not be told its policy", extra={"card": card, "policy": wanted})
+            self._failed_changes[card] = wanted, self._monotonic_s() + _REST_S
+            _log.exception("cannot set the divide policy of a card", extra={"card": card, "policy": wanted})
 
-    def _said_of(self, card: str) -> dict[str, Any] | None:
-        """None: nobody divides it, or does not answer for too long."""
+    def _division_of(self, card: str) -> dict[str, Any] | None:
+        """None: no daemon divides the card, or it has not answered for too long."""
         status, now_s = self._status(card), self._monotonic_s()
         if status is not None:
-            self._last[card] = _told(status), now_s
+            self._last[card] = _reported(status), now_s
             return self._last[card][0]
-        said, at_s = self._last.get(card, (None, 0.0))
-        if said is None or (self._is_silent(card) and now_s - at_s <= KEPT_S):
-            return said
+        divide, at_s = self._last.get(card, (None, 0.0))
+        if divide is None or (self._is_silent(card) and now_s - at_s <= KEPT_S):
+            return divide
         del self._last[card]
         return None
 
@@ -111,24 +110,24 @@ class CardPolicies:
         return bool(self._sharing.silence(card))
 
     def _status(self, card: str) -> Mapping[str, Any] | None:
-        """None: nobody divides it, or does not answer."""
+        """None: no daemon divides the card, or it does not answer."""
         try:
             status = self._sharing.status(card)
         except Exception:
-            _log.exception("a card does not say how it is divided", extra={"card": card})
+            _log.exception("cannot read the status of a card's daemon", extra={"card": card})
             return None
         return status if status.get("running") else None
 
 
 def _bounded(value: Any) -> Any:
-    """Tenants write some of these numbers themselves: what one of them claims must not cost the node its report."""
-    return min(value, _MOST) if isinstance(value, int) else value
+    """Clients write some of these numbers themselves. An absurd one must not make the service refuse the report."""
+    return min(value, _MAX_NUMBER) if isinstance(value, int) else value
 
 
-def _told(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service shows; the rest would only make reports longer."""
+def _reported(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that the service shows."""
     tenants = [
-        {name: _bounded(tenant[name]) for name in _TENANT if tenant.get(name) is not None}
+        {name: _bounded(tenant[name]) for name in _CLIENT_FIELDS if tenant.get(name) is not None}
         for tenant in status.get("tenants") or ()
     ]
-    return {name: status[name] for name in _CARD if status.get(name) is not None} | {"tenants": tenants}
+    return {name: status[name] for name in _CARD_FIELDS if status.get(name) is not None} | {"tenants": tenants}

@@ -1,4 +1,4 @@
-"""What happened, counted."""
+"""Event counters of the agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 
 class EventCounters:
-    """Numbers that only grow. Threads may share it."""
+    """Monotonic counters. Threads may share them."""
 
     NAMES = ("allocations", "refusals", "mismatches", "evictions", "registrations", "reports", "reports_failed")
 

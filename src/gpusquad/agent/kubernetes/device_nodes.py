@@ -1,4 +1,4 @@
-"""The device files that a container needs for its cards."""
+"""Device files of a container's cards."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NULL = os.makedev(1, 3)
 
 class DeviceNodes(Protocol):
     def of(self, cards: Sequence[CardInfo]) -> list[DeviceNode]:
-        """Those of a container with these cards."""
+        """For a container with these cards."""
         ...
 
 
 class NoDeviceNodes:
-    """Something else brings them, such as the NVIDIA container runtime, which goes by the variable."""
+    """Another component adds them, such as the NVIDIA container runtime, which reads the environment variable."""
 
     def of(self, cards: Sequence[CardInfo]) -> list[DeviceNode]:
         del cards
@@ -33,7 +33,7 @@ class NoDeviceNodes:
 
 
 class NvidiaDeviceNodes:
-    """Those of the NVIDIA driver: three for all cards together, and one for each."""
+    """Device files of the NVIDIA driver: three for all cards together, and one per card."""
 
     def __init__(self, dev: Path = Path("/dev"), driver: Path = _DRIVER) -> None:
         self._dev = dev
@@ -45,7 +45,7 @@ class NvidiaDeviceNodes:
         return [DeviceNode(f"/dev/{name}", str(self._dev / name)) for name in names]
 
     def _minor(self, card: CardInfo) -> int:
-        """The number in the file's name: not always NVML's index, which goes by the bus."""
+        """Number in the file's name. It may differ from NVML's index, which follows the bus order."""
         # NVML writes the PCI domain with eight digits, the kernel with four.
         try:
             text = (self._driver / card.pci[-12:].lower() / "information").read_text()
@@ -56,7 +56,7 @@ class NvidiaDeviceNodes:
 
 
 class SimulatedDeviceNodes:
-    """For cards that do not exist: a file each, like /dev/null, so that a container shows what it was given."""
+    """For simulated cards: a file like /dev/null per card, so that a container shows what it was given."""
 
     def __init__(self, folder: Path, cards: Iterable[CardInfo]) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Tells when files come and go in a folder (inotify; Linux only)."""
+"""Notifies of files created and deleted in a folder (inotify; Linux only)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _READ_BYTES = 64 * 1024
 
 
 class FolderEvents:
-    """One folder, which must exist."""
+    """The folder must exist."""
 
     def __init__(self, folder: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -24,7 +24,7 @@ class FolderEvents:
             raise OSError(number, os.strerror(number), str(folder))
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether something came or went; what, the caller sees for itself."""
+        """Whether something changed. The caller checks what."""
         ready, _, _ = select.select([self._handle], [], [], timeout_s)
         if not ready:
             return False

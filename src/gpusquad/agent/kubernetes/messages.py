@@ -1,7 +1,7 @@
-"""The messages of two kubelet interfaces, device plugins (v1beta1) and pod resources (v1), from tables of fields.
+"""Messages of two kubelet interfaces, device plugins (v1beta1) and pod resources (v1), built from tables of fields.
 
-Only what we send or read is here: a field that a table leaves out is skipped when it comes. Names and numbers are those
-on the wire; changing one breaks the conversation.
+Only fields that the agent sends or reads are listed; others are skipped. Names and numbers are those of the wire
+format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALARS = {
 }
 _MANY, _BY_NAME = "*", "names"
 
-# name: (field, number, type); a star before the type: many of them; "names": a map from string to string.
+# name: (field, number, type); a star before the type: repeated; "names": a map from string to string.
 _PLUGIN: _Tables = {
     "Empty": (),
     "DevicePluginOptions": (("pre_start_required", 1, "bool"), ("get_preferred_allocation_available", 2, "bool")),
@@ -58,7 +58,7 @@ _RESOURCES: _Tables = {
 
 
 def _classes(package: str, tables: _Tables) -> dict[str, Any]:
-    """In a pool of their own: other packages of a process may have their own idea of these names."""
+    """In a separate pool, because other packages of the process may register the same names."""
     file = descriptor_pb2.FileDescriptorProto(name=f"gpusquad/{package}.proto", package=package, syntax="proto3")
     for name, fields in tables.items():
         message = file.message_type.add(name=name)

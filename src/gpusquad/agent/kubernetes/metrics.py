@@ -1,5 +1,5 @@
-"""What the agent knows, in Prometheus' text format. Labels that others join on keep the names they have everywhere:
-UUID, gpu, pod, namespace, container."""
+"""Metrics of the agent in Prometheus' text format. Labels for joins have their usual names: UUID, gpu, pod, namespace,
+container."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sample = tuple[str, Mapping[str, str], float]
 
 
 class Metrics:
-    """Filled after each look, read by whoever asks."""
+    """Updated after each reading of the node."""
 
     def __init__(self, cards: NodeCards, slots: int, counts: EventCounters) -> None:
         self._cards = cards
@@ -51,7 +51,7 @@ class Metrics:
         return "".join(_lines(samples))
 
     def serve(self, port: int, address: str = "") -> ThreadingHTTPServer:
-        """On a thread of its own, until the process ends."""
+        """In a thread of its own, until the process ends."""
         server = ThreadingHTTPServer((address, port), _handler(self))
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
         return server
@@ -64,9 +64,7 @@ class Metrics:
             labels = {**card, "namespace": namespace, "pod": pod, "container": container}
             mine = [p for p in reading.processes or () if processes.owner(p.pid) == f"{namespace}/{pod}"]
             busy, memory = [p.utilisation_ratio for p in mine], [p.memory_bytes for p in mine]
-            if (
-                None not in busy and reading.processes is not None
-            ):  # what is not known is left out, not shown as nothing
+            if None not in busy and reading.processes is not None:  # unknown values are left out, not shown as zero
                 yield "gpusquad_pod_gpu_utilisation_ratio", labels, min(sum(map(float, filter(None, busy))), 1.0)
             if None not in memory and reading.processes is not None:
                 yield "gpusquad_pod_gpu_memory_bytes", labels, sum(filter(None, memory))
@@ -77,7 +75,7 @@ class Metrics:
 
 
 def holders_of(listed: Iterable[ListedPod]) -> dict[str, list[tuple[str, str, str]]]:
-    """By card: namespace, pod and container of each that has it."""
+    """By card: namespace, pod and container of each holder."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     for entry in listed:
         for container, slots in entry.slots.items():
@@ -87,7 +85,7 @@ def holders_of(listed: Iterable[ListedPod]) -> dict[str, list[tuple[str, str, st
 
 
 def _lines(samples: Iterable[Sample]) -> Iterator[str]:
-    """Samples of one name together, as the format wants."""
+    """Samples grouped by name, as the format requires."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample[0], []).append(sample)
@@ -112,6 +110,6 @@ def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """A scrape every few seconds is no news."""
+            """Scrapes are not logged."""
 
     return Handler

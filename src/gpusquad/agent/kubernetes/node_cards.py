@@ -1,4 +1,4 @@
-"""The cards of this node and whether each may be used, for the kubelet and for the scheduler."""
+"""Cards of this node and their health, for the kubelet and the scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.agent.inventory import CardInfo, CardReading, Inventory, JobProces
 
 
 class NodeCards:
-    """Looks when it is told to; whoever waits for a change of health is woken."""
+    """Reads the cards on request, and wakes threads that wait for a change of health."""
 
     def __init__(
         self, inventory: Inventory, well_for_s: float = WELL_FOR_S, clock_s: Callable[[], float] = time.monotonic
@@ -27,7 +27,7 @@ class NodeCards:
         self._changed = threading.Condition()
 
     def start(self) -> None:
-        """A first look, which is believed: a card that answers well now may be used at once."""
+        """The first reading. A card that works now can be used at once."""
         self._inventory.watch(self._on_fault)
         self.look(())
 
@@ -39,17 +39,17 @@ class NodeCards:
 
     @property
     def version(self) -> int:
-        """Another number after each change."""
+        """Changes with each change of health."""
         return self._version
 
     def wait(self, version: int, timeout_s: float) -> int:
-        """Until there is another version than this, or the time is over."""
+        """Waits for another version than this, or for the timeout."""
         with self._changed:
             self._changed.wait_for(lambda: self._version != version, timeout_s)
             return self._version
 
     def wake(self) -> None:
-        """Whoever waits looks again whether it still has to."""
+        """Makes waiting threads check their condition again."""
         with self._changed:
             self._changed.notify_all()
 
@@ -60,7 +60,7 @@ class NodeCards:
         return self._causes.get(card, "")
 
     def description(self) -> list[dict[str, Any]]:
-        """What the scheduler reads of the node."""
+        """The annotation that the scheduler reads."""
         return [
             {"id": card.id, "model": card.model, "memory_bytes": card.memory_bytes, "sms": card.sms,
              "domain": card.domain, "ok": self.is_ok(card.id)}

@@ -1,4 +1,4 @@
-"""One look at a node: its cards, who is on them, and which pods there are."""
+"""State of a node at one moment: its cards, their processes and its pods."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gpusquad.model.virtual import physical
 
 @dataclass(frozen=True, slots=True)
 class NodeSnapshot:
-    """All of it is of the same moment."""
+    """All parts are of the same moment."""
 
     at_us: int
     readings: Sequence[CardReading]
     processes: Sequence[JobProcess]
     owners: Mapping[int, str]
-    """Pods (namespace/name) by the pids of their processes."""
+    """Pods (namespace/name) by the PIDs of their processes."""
     pods: Sequence[Pod]
     listed: Sequence[ListedPod]
     knows_all: bool = True
-    """False: nobody has said yet which pods there are, or what they were given."""
+    """False: the pods, or their devices, are not known yet."""
 
 
 def hidden_pods(look: NodeSnapshot) -> frozenset[str]:
-    """Pods with cards of which we see no process: perhaps we cannot, and then nothing is known of what they do."""
+    """Pods with cards of which no process is visible. What they do is unknown."""
     seen = set(look.owners.values())
     listed = {entry.key for entry in look.listed if entry.slots}
     ended = {pod.key for pod in look.pods if pod.has_ended}
@@ -37,9 +37,9 @@ def hidden_pods(look: NodeSnapshot) -> frozenset[str]:
 
 
 def may_be_hidden(card: str, look: NodeSnapshot, hidden: frozenset[str]) -> bool:
-    """Whether a process on the card that seems to be nobody's may be of a pod that we cannot see into."""
+    """A process on the card without a known owner may belong to a pod whose processes are not visible."""
     if not look.knows_all:
         return True
     holders = holders_of(look.listed)
-    on_it = (held for held in holders if physical(held) == physical(card))  # it may be shown on each part of a card
+    on_it = (held for held in holders if physical(held) == physical(card))  # a process may appear on each virtual card
     return any(f"{namespace}/{pod}" in hidden for held in on_it for namespace, pod, _ in holders[held])

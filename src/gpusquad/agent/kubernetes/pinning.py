@@ -1,4 +1,5 @@
-"""Which slots a container gets: on the cards that it was promised, or else on cards promised to nobody."""
+"""Chooses the device slots of a container: on the cards that its pod is pinned to, or else on cards that no pod is
+pinned to."""
 
 from __future__ import annotations
 
@@ -12,88 +13,88 @@ from gpusquad.kube.names import CARDS
 
 
 class AllocationRefused(Exception):
-    """The container cannot have its devices; the text is for the owner of the pod."""
+    """The container cannot have its devices. The text is for the owner of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardOccupancy:
-    """How others stand to a card."""
+    """Use of a card by other pods."""
 
-    is_promised: bool = False
-    """A pod that is bound but not yet admitted will need it."""
+    is_pinned: bool = False
+    """A pod that is pinned to it is bound but not admitted yet."""
     is_held: bool = False
-    """A pod that was promised it runs on it."""
+    """A pod that is pinned to it has it."""
     used: int = 0
-    """Slots that are taken, by anybody."""
+    """Slots in use, by any pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedCards:
-    """``count`` of these cards. More cards than that: any of them will do."""
+    """``count`` of these cards. If there are more cards, any of them."""
 
     cards: tuple[str, ...]
     count: int
 
-    def is_kept_by(self, slots: Collection[str]) -> bool:
+    def matches(self, slots: Collection[str]) -> bool:
         return len(slots) == self.count and cards_of(slots) <= Counter(self.cards)
 
     def __str__(self) -> str:
         return ", ".join(self.cards)
 
 
-def promise_to(pod: Pod, container: Container, cards: Collection[str]) -> PinnedCards | None:
-    """What a container was promised. None: whoever placed the pod chose no cards."""
+def pinned_cards_of(pod: Pod, container: Container, cards: Collection[str]) -> PinnedCards | None:
+    """The cards that a container is pinned to. None: the scheduler of the pod chose no cards."""
     if pod.pin_error:
         raise AllocationRefused(f"{pod.key}: {pod.pin_error}")
     if pod.pin is None:
         return None
     is_heir = container.is_init and container.name not in pod.pin
-    promised = pod.pin.get(_heir(pod, container) if is_heir else container.name)
-    if promised is None:
+    pinned = pod.pin.get(_inheriting_container(pod, container) if is_heir else container.name)
+    if pinned is None:
         raise AllocationRefused(f"{pod.key}: the annotation {CARDS} names no cards for container {container.name!r}")
-    if len(promised) < container.count or (len(promised) > container.count and not is_heir):
+    if len(pinned) < container.count or (len(pinned) > container.count and not is_heir):
         raise AllocationRefused(
-            f"{pod.key}: container {container.name!r} asks for {container.count} cards, "
-            f"but the annotation {CARDS} names {len(promised)}"
+            f"{pod.key}: container {container.name!r} requests {container.count} cards, "
+            f"but the annotation {CARDS} names {len(pinned)}"
         )
-    if strange := [card for card in promised if card not in cards]:
+    if unknown := [card for card in pinned if card not in cards]:
         raise AllocationRefused(
-            f"{pod.key}: this node has no card {', '.join(map(repr, strange))}, named by the annotation {CARDS}"
+            f"{pod.key}: this node has no card {', '.join(map(repr, unknown))}, named by the annotation {CARDS}"
         )
-    return PinnedCards(promised, container.count)
+    return PinnedCards(pinned, container.count)
 
 
-def _heir(pod: Pod, container: Container) -> str:
-    """One that only initialises uses the cards of the next that stays: the kubelet passes its devices on to that."""
+def _inheriting_container(pod: Pod, container: Container) -> str:
+    """An init container uses the cards of the next regular container, because the kubelet passes its devices on."""
     later = pod.containers[pod.containers.index(container) :]
     return next((other.name for other in later if not other.is_init), container.name)
 
 
-def slots_on(promise: PinnedCards, available: Iterable[str], must: Iterable[str]) -> list[str]:
-    """Free slots of these cards, those that must be used among them."""
-    chosen, wanted = in_order(must), Counter(promise.cards)
+def slots_on(pin: PinnedCards, available: Iterable[str], must: Iterable[str]) -> list[str]:
+    """Free slots of the pinned cards, including those that must be used."""
+    chosen, wanted = in_order(must), Counter(pin.cards)
     wanted.subtract(cards_of(chosen))
-    if strange := sorted(card for card, count in wanted.items() if count < 0):
+    if unknown := sorted(card for card, count in wanted.items() if count < 0):
         raise AllocationRefused(
-            f"the kubelet insists on card {', '.join(strange)}, which was not promised to this container"
+            f"the kubelet requires card {', '.join(unknown)}, which this container is not pinned to"
         )
     free: dict[str, list[str]] = {}
     for slot in in_order(set(available) - set(chosen)):
         free.setdefault(card_of(slot), []).append(slot)
-    for card in promise.cards:
-        if len(chosen) < promise.count and wanted[card] > 0 and free.get(card):
+    for card in pin.cards:
+        if len(chosen) < pin.count and wanted[card] > 0 and free.get(card):
             chosen.append(free[card].pop(0))
             wanted[card] -= 1
-    if len(chosen) < promise.count:
+    if len(chosen) < pin.count:
         full = sorted(card for card, count in wanted.items() if count > 0)
-        raise AllocationRefused(f"card {', '.join(full)} has no free slot, or is not healthy")
+        raise AllocationRefused(f"card {', '.join(full)} has no free slot, or is unhealthy")
     return chosen
 
 
 def slots_anywhere(
     count: int, available: Iterable[str], must: Iterable[str], uses: Mapping[str, CardOccupancy], cards: Sequence[str]
 ) -> list[str]:
-    """For a pod without a promise: cards of its own while there are any, and last of all those promised to others."""
+    """For a pod without a pin: unused cards first, and cards that other pods are pinned to last."""
     chosen = in_order(must)[:count]
     taken = cards_of(chosen)
     free: dict[str, list[str]] = {}
@@ -111,7 +112,7 @@ def slots_anywhere(
 
 
 def _cost(mine: int, use: CardOccupancy, place: int) -> tuple[bool, int, bool, int, int]:
-    return (use.is_promised, mine, use.is_held, use.used, place)
+    return (use.is_pinned, mine, use.is_held, use.used, place)
 
 
 def _place(card: str, cards: Sequence[str]) -> int:
@@ -119,11 +120,11 @@ def _place(card: str, cards: Sequence[str]) -> int:
 
 
 def card_uses(pods: Iterable[Pod], slots_by_pod: Mapping[str, Iterable[str]]) -> dict[str, CardOccupancy]:
-    """By card. ``slots_by_pod``: what the kubelet has given, by namespace/name."""
-    promised, held, used = set(), set(), Counter[str]()
+    """By card. ``slots_by_pod``: allocations of the kubelet, by namespace/name."""
+    pinned, held, used = set(), set(), Counter[str]()
     for slots in slots_by_pod.values():
         used.update(cards_of(slots))
     for pod in pods:
         if not pod.has_ended:
-            (held if slots_by_pod.get(pod.key) else promised).update(pod.pinned_cards)
-    return {card: CardOccupancy(card in promised, card in held, used[card]) for card in promised | held | set(used)}
+            (held if slots_by_pod.get(pod.key) else pinned).update(pod.pinned_cards)
+    return {card: CardOccupancy(card in pinned, card in held, used[card]) for card in pinned | held | set(used)}

@@ -1,4 +1,4 @@
-"""Answers the kubelet: which devices there are, which of them a container should get, and what comes with them."""
+"""Answers the kubelet: the node's devices, those that a container should get, and what comes with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpusquad.agent.kubernetes.pinning import (
     AllocationRefused,
     PinnedCards,
     card_uses,
-    promise_to,
+    pinned_cards_of,
     slots_anywhere,
     slots_on,
 )
@@ -42,25 +42,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PluginContext:
-    """What the answers are made from."""
+    """Sources of the answers."""
 
     cards: NodeCards
     slots: int
     pods: PodLister
     resources: PodResources
     admission: Admission
-    tenants: CardClients
+    clients: CardClients
     device_nodes: DeviceNodes
     counts: EventCounters
     on_allocated: Callable[[], None] = lambda: None
 
 
 class Plugin:
-    """One conversation with a kubelet."""
+    """One registration with a kubelet."""
 
-    def __init__(self, parts: PluginContext) -> None:
-        self._parts = parts
-        self._asking: dict[frozenset[str], PendingContainer] = {}
+    def __init__(self, sources: PluginContext) -> None:
+        self._sources = sources
+        self._pending: dict[frozenset[str], PendingContainer] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -83,7 +83,7 @@ class Plugin:
     def close(self) -> None:
         """Ends the streams."""
         self._is_closed = True
-        self._parts.cards.wake()
+        self._sources.cards.wake()
 
     # -- the kubelet's calls -----------------------------------------------------------------------------------------
 
@@ -92,19 +92,19 @@ class Plugin:
         return messages.DevicePluginOptions(get_preferred_allocation_available=True)
 
     def devices(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """All slots, and all again whenever the health of a card changes: for the worse or for the better."""
+        """All slots, sent again whenever the health of a card changes."""
         del request
-        context.add_callback(self._parts.cards.wake)
+        context.add_callback(self._sources.cards.wake)
         sent = -1
         while context.is_active() and not self._is_closed:
-            version = self._parts.cards.version
+            version = self._sources.cards.version
             if version != sent:
                 sent = version
                 yield self.device_list()
-            self._parts.cards.wait(sent, _WAIT_S)
+            self._sources.cards.wait(sent, _WAIT_S)
 
     def prefer(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """The kubelet follows what is preferred as long as devices carry no topology, which ours never do."""
+        """The kubelet follows the preference as long as devices have no topology, which ours never have."""
         answer = messages.PreferredAllocationResponse()
         for entry in request.container_requests:
             began_s = time.monotonic()
@@ -117,102 +117,102 @@ class Plugin:
         answer = messages.AllocateResponse()
         for entry in request.container_requests:
             slots = in_order(entry.devices_ids)
-            asking = self._or_refuse(context, lambda slots=slots: self._checked(slots))
-            attached = self._or_refuse(context, lambda slots=slots, asking=asking: self._attach(asking, slots))
+            pending = self._or_refuse(context, lambda slots=slots: self._checked(slots))
+            attached = self._or_refuse(context, lambda slots=slots, pending=pending: self._attach(pending, slots))
             answer.container_responses.append(attached)
-            self._parts.admission.served(asking)
-            self._parts.counts.add("allocations")
-            _log.info("allocated", extra={"pod": asking.pod.key, "container": asking.container.name, "slots": slots})
-        self._parts.on_allocated()
+            self._sources.admission.served(pending)
+            self._sources.counts.add("allocations")
+            _log.info("allocated", extra={"pod": pending.pod.key, "container": pending.container.name, "slots": slots})
+        self._sources.on_allocated()
         return answer
 
     def pre_start(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Not asked for."""
+        """Never called, because the options do not request it."""
         del request, context
         return messages.PreStartContainerResponse()
 
-    # -- what they say -----------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------------------------
 
     def device_list(self) -> Any:
         answer = messages.ListAndWatchResponse()
-        for card in self._parts.cards.facts:
-            health = HEALTHY if self._parts.cards.is_ok(card.id) else UNHEALTHY
-            for slot in slots_of(card.id, self._parts.slots):
+        for card in self._sources.cards.facts:
+            health = HEALTHY if self._sources.cards.is_ok(card.id) else UNHEALTHY
+            for slot in slots_of(card.id, self._sources.slots):
                 answer.devices.add(ID=slot, health=health)
         return answer
 
     def _choose(self, entry: Any) -> list[str]:
         available, must = list(entry.available_deviceIDs), list(entry.must_include_deviceIDs)
-        asking = self._parts.admission.who(entry.allocation_size)
-        with self._noting_refusals(asking):
-            promise = self._promise(asking)
-            if promise is not None:
-                slots = slots_on(promise, available, must)
+        pending = self._sources.admission.find_container(entry.allocation_size)
+        with self._recording_refusals(pending):
+            pin = self._pin(pending)
+            if pin is not None:
+                slots = slots_on(pin, available, must)
             else:
-                slots = slots_anywhere(entry.allocation_size, available, must, self._uses(asking), list(self._cards))
+                slots = slots_anywhere(entry.allocation_size, available, must, self._uses(pending), list(self._cards))
         with self._lock:
-            self._asking = {frozenset(slots): asking}
+            self._pending = {frozenset(slots): pending}
         return slots
 
     def _checked(self, slots: Sequence[str]) -> PendingContainer:
-        """Who these are for; that they are the promised ones is seen here, whatever was preferred."""
+        """The container of these slots. Checks that they are on its pinned cards, whatever was preferred."""
         with self._lock:
-            asking = self._asking.pop(frozenset(slots), None)
-        # Devices of a container that has done its work are passed on to the next without asking what we prefer.
-        asking = asking or self._parts.admission.who(len(slots))
-        with self._noting_refusals(asking):
-            promise = self._promise(asking)
-            if promise is not None and not promise.is_kept_by(slots):
-                self._parts.counts.add("mismatches")
+            pending = self._pending.pop(frozenset(slots), None)
+        # The kubelet passes devices of an ended init container on without asking for a preference.
+        pending = pending or self._sources.admission.find_container(len(slots))
+        with self._recording_refusals(pending):
+            pin = self._pin(pending)
+            if pin is not None and not pin.matches(slots):
+                self._sources.counts.add("mismatches")
                 raise AllocationRefused(
-                    f"{asking.pod.key}: container {asking.container.name!r} was promised {promise}, "
+                    f"{pending.pod.key}: container {pending.container.name!r} is pinned to {pin}, "
                     f"but the kubelet gives it {', '.join(distinct_cards(slots))}"
                 )
-        return asking
+        return pending
 
-    def _attach(self, asking: PendingContainer, slots: Sequence[str]) -> Any:
+    def _attach(self, pending: PendingContainer, slots: Sequence[str]) -> Any:
         """Everything that the container gets with its cards."""
-        pod, container = asking.pod, asking.container
+        pod, container = pending.pod, pending.container
         facts = [self._cards[card] for card in distinct_cards(slots)]
         cards = [card_of(card) for card in facts]
         share = container_share(container.limits, pod.annotations)
-        attachment = self._parts.tenants.attach(pod, container, cards, share)
+        attachment = self._sources.clients.attach(pod, container, cards, share)
         for note in attachment.notes:
             _log.info("attached", extra={"pod": pod.key, "container": container.name, "note": note})
         ids = ",".join(card.id for card in cards)
-        real = ",".join(dict.fromkeys(physical(card.id) for card in cards))  # what NVIDIA's runtime knows
+        real = ",".join(dict.fromkeys(physical(card.id) for card in cards))  # ids that NVIDIA's runtime knows
         answer = messages.AllocateResponse().container_responses.add()
         answer.envs.update({**attachment.env, "NVIDIA_VISIBLE_DEVICES": real, "GPUSQUAD_CARDS": ids})
         for mount in attachment.mounts:
             answer.mounts.add(container_path=mount.inside, host_path=mount.outside, read_only=mount.read_only)
-        for node in (*self._parts.device_nodes.of(facts), *attachment.devices):
+        for node in (*self._sources.device_nodes.of(facts), *attachment.devices):
             answer.devices.add(container_path=node.inside, host_path=node.outside, permissions=node.permissions)
         return answer
 
     @contextlib.contextmanager
-    def _noting_refusals(self, asking: PendingContainer) -> Iterator[None]:
+    def _recording_refusals(self, pending: PendingContainer) -> Iterator[None]:
         try:
             yield
         except AllocationRefused:
-            self._parts.admission.refused(asking)
+            self._sources.admission.refused(pending)
             raise
 
-    def _promise(self, asking: PendingContainer) -> PinnedCards | None:
-        return promise_to(asking.pod, asking.container, self._cards)
+    def _pin(self, pending: PendingContainer) -> PinnedCards | None:
+        return pinned_cards_of(pending.pod, pending.container, self._cards)
 
-    def _uses(self, asking: PendingContainer) -> dict[str, Any]:
-        """As things are now: a pod that was bound a moment ago has a promise too."""
-        others = [pod for pod in self._parts.pods.all_fresh() if pod.uid != asking.pod.uid]
+    def _uses(self, pending: PendingContainer) -> dict[str, Any]:
+        """Read from the API server, because a pod that was bound a moment ago has a pin too."""
+        others = [pod for pod in self._sources.pods.all_fresh() if pod.uid != pending.pod.uid]
         listed = {entry.key: [slot for ids in entry.slots.values() for slot in ids]
-                  for entry in self._parts.resources.list()}  # fmt: skip
+                  for entry in self._sources.resources.list()}  # fmt: skip
         return card_uses(others, listed)
 
     @property
     def _cards(self) -> Any:
-        return self._parts.cards.by_id
+        return self._sources.cards.by_id
 
     def _or_refuse(self, context: grpc.ServicerContext, answer: Callable[[], Any]) -> Any:
-        """An error here makes the kubelet refuse the pod, with our words in its status."""
+        """On an error the kubelet refuses the pod and shows the text in its status."""
         try:
             return answer()
         except (
@@ -223,7 +223,7 @@ class Plugin:
             Invalid,
             OSError,
         ) as error:
-            self._parts.counts.add("refusals")
+            self._sources.counts.add("refusals")
             _log.warning("refused", extra={"why": str(error)})
             _abort(context, str(error))
 

@@ -1,4 +1,4 @@
-"""The pods of this node as the API server has them, kept up to date by a watch."""
+"""Pods of this node, kept up to date by a watch."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _log = logging.getLogger(__name__)
 
 
 class PodLister(Protocol):
-    """What others ask of it."""
+    """Read access to the pods of this node."""
 
     has_heard: bool
-    """All pods of the node were told of at least once. Before that the known ones may be a few of them."""
+    """All pods of the node were listed at least once. Before that the cache may be incomplete."""
 
     def known(self, key: str) -> Pod | None:
-        """By namespace/name, as last heard."""
+        """From the cache, by namespace/name."""
         ...
 
     def fresh(self, key: str) -> Pod | None:
-        """As it is now. None: there is no such pod. Unreachable: nobody can tell."""
+        """From the API server. None: no such pod. Raises ApiUnreachable."""
         ...
 
     def all_fresh(self) -> list[Pod]:
-        """All pods of this node as they are now."""
+        """All pods of this node, from the API server."""
         ...
 
     def all_known(self) -> list[Pod]: ...
 
 
 class PodCache:
-    """What was heard is good enough to look around; who gets cards is asked anew (``fresh``)."""
+    """The cache is good enough for readings. Allocations use ``fresh``."""
 
     def __init__(self, api: KubeApi, node: str, resource: str, on_change: Callable[[], None] = lambda: None) -> None:
         self._api = api
@@ -49,7 +49,7 @@ class PodCache:
         self._on_change = on_change
         self._pods: dict[str, Pod] = {}
         self._asked: dict[str, tuple[float, Pod]] = {}
-        """Those asked for since the last list began: they are newer than that list may be."""
+        """Pods read since the last list started: they may be newer than that list."""
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self.has_heard = False
@@ -97,7 +97,7 @@ class PodCache:
                 version = version or self._list()
                 version = self._watch(version)
             except (ApiRefused, ApiUnreachable) as error:
-                _log.warning("the pods of this node: %s", error)
+                _log.warning("cannot read the pods of this node: %s", error)
                 version = ""
                 self._ending.wait(_PAUSE_S)
 
@@ -113,7 +113,7 @@ class PodCache:
         return listed["metadata"]["resourceVersion"]
 
     def _watch(self, version: str) -> str:
-        """Where to go on from; empty: from the start."""
+        """The version to continue from; empty: list again."""
         for event in self._api.watch("/api/v1/pods", version, _WATCH_S, fieldSelector=f"spec.nodeName={self._node}"):
             if self._ending.is_set() or event["type"] == "ERROR":
                 return ""

@@ -1,7 +1,7 @@
-"""Pods that are about to be killed: what they have on cards that they share is done first.
+"""Drains shared cards of pods that are about to be killed.
 
-The kubelet sends TERM as soon as it hears of a deletion, and we hear of it no sooner: all that can be waited for is
-what a pod still has on its card when KILL is near.
+The kubelet sends TERM as soon as it sees a deletion, and the agent sees it no sooner. So the agent can only wait for
+the work that a pod still has on its card shortly before KILL.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.gpu.api import CardSharing, Holder
 
 _DRAIN_S = 2.0
-"""The end of the grace period, in which a pod gets no more work onto a card whose MPS pool it is in."""
+"""Last part of the grace period, in which a pod of an MPS pool may not launch more work."""
 _LEAST_S = 0.1
-"""Time enough to hold it at all. KILL is seldom early: the API server leaves out fractions of a second."""
+"""Enough to pause it at all. KILL is rarely early: the API server cuts off fractions of a second."""
 _log = logging.getLogger(__name__)
 
 
 class PodDrainer:
-    """Hears of each look at the node; nothing here makes that wait."""
+    """Called after each reading of the node. It does not block."""
 
     def __init__(self, sharing: CardSharing, every_s: float, now_s: Callable[[], float] = time.time) -> None:
-        """``every_s``: between two looks. ``now_s``: by the calendar, as the API server tells when a pod is killed."""
+        """``every_s``: interval between two readings. ``now_s``: wall clock, as the API server gives the time of the
+        kill."""
         self._sharing, self._ahead_s, self._now_s = sharing, _DRAIN_S + every_s, now_s
         self._owners: Mapping[int, str] = {}
         self._begun: set[str] = set()
 
     def hear(self, pods: Iterable[Pod], owners: Mapping[int, str]) -> None:
-        """``owners``: pods (namespace/name) by the machine's pids of their processes."""
+        """``owners``: pods (namespace/name) by the node's PIDs of their processes."""
         self._owners = owners
         due = {pod.uid: pod for pod in pods if self._is_due(pod)}
         self._begun &= due.keys()
@@ -54,10 +55,10 @@ class PodDrainer:
         try:
             is_done = self._drained(pod, pod.killed_at_s)
         except Exception:
-            _log.exception("the work of pod %s stays on its card", pod.key)
+            _log.exception("cannot drain the card of pod %s", pod.key)
             return
         if not is_done:
-            _log.warning("pod %s is killed with work on its card, which may reach others in the MPS pool", pod.key)
+            _log.warning("pod %s is killed with work on its card, which may affect others in the MPS pool", pod.key)
 
     def _drained(self, pod: Pod, killed_at_s: float) -> bool:
         def left_s() -> float:
@@ -65,7 +66,7 @@ class PodDrainer:
 
         holders = [Holder(pod.uid, container.name, pod.job) for container in pod.containers]
         pooled = [holder for holder in holders if self._sharing.is_pooled(holder)]
-        if len(pooled) > 1:  # all at rest before MPS lets go: which process is of which container is not known
+        if len(pooled) > 1:  # pause all before MPS releases one: which process is in which container is not known
             self._sharing.pause(pooled, left_s())
         pids = {pid for pid, owner in self._owners.items() if owner == pod.key}
         are_done = [self._sharing.drain(holder, pids, left_s()) for holder in pooled]

@@ -1,7 +1,7 @@
-"""Signs of life in the logs of containers, as the kubelet keeps them on the node.
+"""Progress and output times of pods, read from the kubelet's log files on the node.
 
-``FOLDER/NAMESPACE_POD_UID/CONTAINER/RESTARTS.log``, each line with the time, the stream and whether it is whole (``F``)
-or goes on in the next (``P``) in front: the form that the container runtime interface prescribes.
+``FOLDER/NAMESPACE_POD_UID/CONTAINER/RESTARTS.log``. Each line starts with the time, the stream, and whether it is
+complete (``F``) or continued in the next (``P``), as the container runtime interface prescribes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gpusquad.agent.tracker import Tracker
 
 _US_PER_NS = 1000
 _HEAD = 3
-"""Words in front of what the program wrote."""
+"""Fields before the program's output."""
 
 
 @dataclass(slots=True)
-class _Followed:
+class _FollowedLog:
     """The log of one container."""
 
     file: int = -1
-    """Its inode: another one after a rotation or a restart."""
+    """Inode: it changes after a rotation or a restart."""
     read_to: int = 0
     tracker: Tracker = field(default_factory=Tracker)
     changed_us: int | None = None
@@ -55,35 +55,35 @@ class _Followed:
             lines = lines.partition(b"\n")[2]
             self.tracker.feed(b"\n", at_us, after_gap=True)
         if lines:
-            self.tracker.feed(b"".join(map(_said, lines.splitlines(keepends=True))), at_us)
+            self.tracker.feed(b"".join(map(_output, lines.splitlines(keepends=True))), at_us)
 
 
 class PodLogWatcher:
-    """Looks at the logs of pods again and again. Nothing of what they say is kept but counts and times."""
+    """Reads the logs of pods repeatedly. Only counts and times are kept."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._followed: dict[tuple[str, str], _Followed] = {}
+        self._logs_by_container: dict[tuple[str, str], _FollowedLog] = {}
 
     def look(self, pods: Sequence[Pod], now_us: int) -> dict[str, RunReading]:
-        """By pod's uid. A pod whose logs are not there is left out: nobody knows what it wrote."""
+        """By pod UID. Pods without log files are left out: their output is unknown."""
         found: dict[str, RunReading] = {}
-        seen: dict[tuple[str, str], _Followed] = {}
+        seen: dict[tuple[str, str], _FollowedLog] = {}
         for pod in pods:
             for container in pod.containers:
                 newest = _newest_log(self._folder / f"{pod.namespace}_{pod.name}_{pod.uid}" / container.name)
                 if newest is None:
                     continue
                 key = (pod.uid, container.name)
-                followed = seen[key] = self._followed.get(key) or _Followed()
+                followed = seen[key] = self._logs_by_container.get(key) or _FollowedLog()
                 followed.look(*newest, now_us)
                 found[pod.uid] = together([*([found[pod.uid]] if pod.uid in found else []), _reading(followed)])
-        self._followed = seen
+        self._logs_by_container = seen
         return found
 
 
 def together(readings: Sequence[RunReading]) -> RunReading:
-    """Of several, the first that tells how far it is; the newest signs of life of all."""
+    """The progress of the first reading that has one, and the newest times of all."""
     shown = next((reading for reading in readings if reading.step is not None), RunReading())
     return RunReading(
         last_output_us=max((r.last_output_us for r in readings if r.last_output_us is not None), default=None),
@@ -94,7 +94,7 @@ def together(readings: Sequence[RunReading]) -> RunReading:
     )
 
 
-def _reading(followed: _Followed) -> RunReading:
+def _reading(followed: _FollowedLog) -> RunReading:
     progress = followed.tracker.progress
     return RunReading(
         followed.changed_us, followed.size, None if progress is None else progress.step,
@@ -103,7 +103,7 @@ def _reading(followed: _Followed) -> RunReading:
 
 
 def _newest_log(folder: Path) -> tuple[str, os.stat_result] | None:
-    """Of the container's last start. Those that were rotated away have a date behind their name."""
+    """Of the container's last start. Rotated files have a date appended to their name."""
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit()]
         path = str(folder / max(names, key=lambda name: int(name[:-4])))
@@ -113,8 +113,8 @@ def _newest_log(folder: Path) -> tuple[str, os.stat_result] | None:
     return (path, status) if stat.S_ISREG(status.st_mode) else None
 
 
-def _said(line: bytes) -> bytes:
-    """What the program wrote. What has no such words in front is taken as it is."""
+def _output(line: bytes) -> bytes:
+    """The program's output. A line without the prefix is returned unchanged."""
     words = line.split(b" ", _HEAD)
     if len(words) <= _HEAD or words[1] not in (b"stdout", b"stderr"):
         return line

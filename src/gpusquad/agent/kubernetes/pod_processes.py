@@ -1,4 +1,4 @@
-"""Which processes of this machine belong to which container, by their control groups, and what they use."""
+"""Processes of this node by container, found by their control groups, and their resource usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.agent.kubernetes.slots import distinct_cards, in_order
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Both drivers of control groups write the uid of the pod; systemd's turns dashes into underscores.
+# Both cgroup drivers include the pod's UID; systemd's replaces dashes by underscores.
 _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 
 
@@ -29,7 +29,7 @@ class _Stat:
 
 
 class PodProcesses:
-    """The processes of pods that have cards. Look once a while; owners may then be asked for any pid."""
+    """Processes of pods with cards. Call ``look`` periodically; ``owner`` then works for any PID."""
 
     def __init__(self, proc: Path = Path("/proc"), clock_s: Callable[[], float] = time.monotonic) -> None:
         self._proc = proc
@@ -44,12 +44,12 @@ class PodProcesses:
 
     @property
     def owners(self) -> Mapping[int, str]:
-        """All of them at the last look; the next makes another one."""
+        """All owners at the last reading. The next one creates a new mapping."""
         return self._owners
 
     def look(self, pods: Iterable[Pod], listed: Sequence[ListedPod]) -> list[JobProcess]:
         pods = list(pods)
-        # A pod that has just got its cards may not be in the kubelet's list yet: what it was promised counts till then.
+        # A pod that has just got its cards may be missing in the kubelet's list: its pinned cards count until then.
         promised = {pod.key: tuple(sorted(pod.pinned_cards)) for pod in pods if pod.pinned_cards and not pod.has_ended}
         cards = promised | {
             entry.key: tuple(distinct_cards(in_order(slot for ids in entry.slots.values() for slot in ids)))
@@ -81,7 +81,7 @@ class PodProcesses:
         return match[1].replace("_", "-") if match is not None else ""
 
     def _stat(self, pid: int) -> _Stat | None:
-        # The name stands in parentheses and may itself hold spaces and parentheses.
+        # The name is in parentheses and may itself contain spaces and parentheses.
         head, closing, tail = self._read(pid, "stat").rpartition(")")
         fields = tail.split()
         if not closing or len(fields) < 22:
@@ -90,7 +90,7 @@ class PodProcesses:
         return _Stat(head.partition("(")[2], int(fields[19]), cpu_ticks, max(int(fields[21]), 0) * _PAGE_BYTES)
 
     def _read(self, pid: int, name: str) -> str:
-        """Empty where the process has gone."""
+        """Empty if the process is gone."""
         try:
             return (self._proc / str(pid) / name).read_text(encoding="utf-8", errors="replace")
         except OSError:

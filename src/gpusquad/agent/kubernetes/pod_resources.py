@@ -1,4 +1,4 @@
-"""Which container really has which devices: the kubelet's pod-resources interface (v1)."""
+"""Devices of each container by the kubelet's pod-resources interface (v1)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _TIMEOUT_S = 5.0
 _TRIES = 20
 _PAUSE_S = 0.05
 _RETRIED = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
-"""The kubelet answers 100 times a second and no more; it may also just be starting."""
+"""The kubelet answers at most 100 requests per second, and it may just be starting."""
 
 
 class PodResourcesUnavailable(Exception):
-    """The kubelet does not say."""
+    """The kubelet does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPod:
-    """A pod that the kubelet runs or is about to. Containers that end before the others start are never listed."""
+    """A pod that the kubelet runs or is about to run. Init containers are never listed."""
 
     namespace: str
     name: str
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By container, those of our resource only. A container without any is not in it."""
+    """Slots of our resource by container. Containers without any are left out."""
 
     @property
     def key(self) -> str:
@@ -42,11 +42,11 @@ class PodResources(Protocol):
 
 
 class KubeletPodResources:
-    """Asks the kubelet. Safe while the kubelet waits for our own answer: it holds no lock then that this one needs."""
+    """Calls the kubelet. Safe while the kubelet waits for our answer: it holds no lock that this call needs."""
 
     def __init__(self, socket: Path, resource: str) -> None:
         self._resource = resource
-        # Go's server refuses the name that a path makes.
+        # Go's server refuses an authority that is derived from a path.
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")])
         self._list = self._channel.unary_unary(
             "/v1.PodResourcesLister/List",
@@ -61,7 +61,7 @@ class KubeletPodResources:
             except grpc.RpcError as error:
                 if error.code() not in _RETRIED or attempt == _TRIES - 1:
                     raise PodResourcesUnavailable(
-                        f"the kubelet does not tell which pod has what: {error.details()}"
+                        f"cannot read from the kubelet which pod has which devices: {error.details()}"
                     ) from error
                 time.sleep(_PAUSE_S)
         raise AssertionError("unreachable")
@@ -71,7 +71,7 @@ class KubeletPodResources:
 
 
 def read_listed(answer: Any, resource: str) -> list[ListedPod]:
-    """The kubelet names a resource once for each of its devices."""
+    """The kubelet repeats the resource name for each device."""
     found = []
     for pod in answer.pod_resources:
         slots: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""What the agent has to know of a pod, out of the API server's JSON."""
+"""Pods as the agent sees them, parsed from the API server's JSON."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ _ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One that asks for our resource."""
+    """A container that requests our resource."""
 
     name: str
     count: int
     is_init: bool = False
-    """Runs to its end before the others start, which then get its devices: the kubelet passes them on."""
+    """Ends before the other containers start. The kubelet passes its devices on to them."""
     limits: Mapping[str, str] = field(default_factory=dict)
     run_as: tuple[int, int] | None = None
-    """User and group id on the node. None: whatever its image says, or those of a namespace of users."""
+    """User and group id on the node. None: as the image says, or mapped by a user namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod on this node. Compared whole: a change of any of this is news."""
+    """A pod on this node."""
 
     namespace: str
     name: str
     uid: str
     containers: tuple[Container, ...] = ()
-    """Those that ask for our resource, in the order in which the kubelet gives devices to them."""
+    """Containers that request our resource, in the order in which the kubelet gives them devices."""
     pin: Mapping[str, tuple[str, ...]] | None = None
-    """Container to cards. None: whoever placed this pod chose no cards."""
+    """Cards by container. None: the scheduler of this pod chose no cards."""
     pin_error: str = ""
     has_ended: bool = False
     is_leaving: bool = False
     killed_at_s: float | None = None
-    """Of one that is leaving, by the API server's clock: when its grace period is over."""
+    """End of its grace period by the API server's clock, if it is being deleted."""
     is_started: bool = False
-    """The kubelet has admitted it, and said so."""
+    """The kubelet has reported that it was admitted."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
 
@@ -62,7 +62,7 @@ class Pod:
 
     @property
     def run(self) -> tuple[str, int | None] | None:
-        """The job and its attempt, where that is known; None: this is no pod of a job. Users may write anything."""
+        """The job and its attempt, if known; None: not a pod of a job. Users may write anything there."""
         if self.pin is None or not _JOB_ID.fullmatch(self.job):
             return None
         attempt = self.annotations.get(ATTEMPT, "")
@@ -74,7 +74,7 @@ class Pod:
 
 
 def read_pod(item: Object, resource: str) -> Pod:
-    """Never fails on what users can write: a pin that cannot be read is told when the pod asks for its cards."""
+    """Does not fail on an invalid pin. It is reported when the pod requests its cards."""
     metadata, status = item["metadata"], item.get("status") or {}
     annotations = metadata.get("annotations") or {}
     pin, error = read_pin(annotations.get(CARDS))
@@ -95,7 +95,7 @@ def read_pod(item: Object, resource: str) -> Pod:
 
 
 def read_pin(text: str | None) -> tuple[Mapping[str, tuple[str, ...]] | None, str]:
-    """The pin, or why it is none."""
+    """The pin, or why it is invalid."""
     if text is None:
         return None, ""
     try:
@@ -103,7 +103,7 @@ def read_pin(text: str | None) -> tuple[Mapping[str, tuple[str, ...]] | None, st
         if not isinstance(found, dict) or not all(_is_cards(cards) for cards in found.values()):
             raise ValueError('write {"container": ["card", …]}')
     except (ValueError, RecursionError) as error:
-        return None, f"the annotation {CARDS} cannot be read: {error}"
+        return None, f"cannot read the annotation {CARDS}: {error}"
     return {name: tuple(cards) for name, cards in found.items()}, ""
 
 
@@ -119,7 +119,7 @@ def _is_cards(value: object) -> bool:
 
 
 def _containers(spec: Object, resource: str) -> Iterator[Container]:
-    """The kubelet looks at limits alone: for such resources they equal the requests."""
+    """The kubelet only reads limits. For such resources they equal the requests."""
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
             limits = (container.get("resources") or {}).get("limits") or {}
@@ -130,8 +130,8 @@ def _containers(spec: Object, resource: str) -> Iterator[Container]:
 
 
 def _run_as(spec: Object, container: Object) -> tuple[int, int] | None:
-    """What a container says goes before what its pod says."""
-    said = {**(spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
-    if said.get("runAsUser") is None or spec.get("hostUsers") is False:
+    """The container's security context takes precedence over the pod's."""
+    security = {**(spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
+    if security.get("runAsUser") is None or spec.get("hostUsers") is False:
         return None
-    return said["runAsUser"], said.get("runAsGroup") or 0
+    return security["runAsUser"], security.get("runAsGroup") or 0

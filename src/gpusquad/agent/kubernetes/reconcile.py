@@ -1,7 +1,7 @@
-"""Holds what containers have against what they were promised, and says which cards others use.
+"""Compares the cards that containers have with their pins, and publishes the cards that other pods use.
 
-The truth is the kubelet's. Annotations are never adapted to it: a pod on a card that was not promised to it takes that
-card from somebody else, so it has to go.
+The kubelet's list is authoritative. Annotations are never adapted to it: a pod on a card that it is not pinned to takes
+that card from another pod, so it is evicted.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A container with other cards than it was promised."""
+    """A container with other cards than it is pinned to."""
 
     pod: Pod
     container: str
     has: tuple[str, ...]
-    promised: tuple[str, ...]
+    pinned: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
             f"container {self.container!r} has {', '.join(self.has)}, "
-            f"but was promised {', '.join(self.promised) or 'no cards'}"
+            f"but is pinned to {', '.join(self.pinned) or 'no cards'}"
         )
 
 
 def find_mismatches(pods: Mapping[str, Pod], listed: Sequence[ListedPod]) -> list[Mismatch]:
-    """Of pods that were promised cards. Which of them wait for devices still is not told by the list."""
+    """For pods with a pin. The list does not show which of them still wait for devices."""
     found = []
     for entry in listed:
         pod = pods.get(entry.key)
         if pod is None or pod.pin is None or pod.has_ended:
             continue
         for container, slots in sorted(entry.slots.items()):
-            promised = pod.pin.get(container, ())
-            if cards_of(slots) != Counter(promised):
-                found.append(Mismatch(pod, container, tuple(distinct_cards(in_order(slots))), promised))
+            pinned = pod.pin.get(container, ())
+            if cards_of(slots) != Counter(pinned):
+                found.append(Mismatch(pod, container, tuple(distinct_cards(in_order(slots))), pinned))
     return found
 
 
 def unpinned_cards(pods: Mapping[str, Pod], listed: Sequence[ListedPod]) -> dict[str, list[str]]:
-    """By namespace/name; a pod that we know nothing of counts too, for its cards are taken."""
+    """Cards by namespace/name. Unknown pods count too, because their cards are in use."""
     found: dict[str, list[str]] = {}
     for entry in listed:
         pod = pods.get(entry.key)
@@ -71,7 +71,7 @@ def unpinned_cards(pods: Mapping[str, Pod], listed: Sequence[ListedPod]) -> dict
 
 
 class Reconciler:
-    """One step at a time, by one thread."""
+    """Used by one thread."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Reconciler:
         resources: PodResources,
         cards: NodeCards,
         admission: Admission,
-        tenants: CardClients,
+        clients: CardClients,
         counts: EventCounters,
         now_s: Callable[[], float] = time.time,
     ) -> None:
@@ -91,26 +91,26 @@ class Reconciler:
         self._resources = resources
         self._cards = cards
         self._admission = admission
-        self._tenants = tenants
+        self._clients = clients
         self._counts = counts
         self._now_s = now_s
         self._published: dict[str, str] = {}
         self._seen: set[str] = set()
         self._evicted: set[str] = set()
         self.listed: list[ListedPod] = []
-        """As last told by the kubelet."""
+        """The last list of the kubelet."""
         self.has_listed = False
 
     def step(self) -> None:
-        """Everything once; what cannot be done now is done in the next step."""
+        """Does everything once. What fails is repeated in the next step."""
         try:
             self.listed = self._resources.list()
             self.has_listed = True
         except PodResourcesUnavailable as error:
-            _log.warning("not reconciled", extra={"why": str(error)})
+            _log.warning("cannot reconcile", extra={"why": str(error)})
             self._publish({CARDS: _json(self._cards.description())})
             return
-        knows_all = self._pods.has_heard  # asked first: what is known may become complete in between
+        knows_all = self._pods.has_heard  # read first: the cache may become complete in between
         known = {pod.key: pod for pod in self._pods.all_known()}
         self._publish({CARDS: _json(self._cards.description()), UNPINNED: _json(unpinned_cards(known, self.listed))})
         for mismatch in find_mismatches(known, self.listed):
@@ -119,7 +119,7 @@ class Reconciler:
             self._forget(known.values())
 
     def publish_cards(self) -> None:
-        """Before the kubelet counts them, so that no scheduler sees devices of unknown cards."""
+        """Before the kubelet counts the devices, so that no scheduler sees devices of unknown cards."""
         self._publish({CARDS: _json(self._cards.description())})
 
     def _publish(self, annotations: Mapping[str, str]) -> None:
@@ -130,10 +130,10 @@ class Reconciler:
             self._api.merge(f"/api/v1/nodes/{self._node}", {"metadata": {"annotations": news}})
             self._published.update(news)
         except (ApiRefused, ApiUnreachable) as error:
-            _log.warning("not published", extra={"why": str(error)})
+            _log.warning("cannot publish the cards", extra={"why": str(error)})
 
     def _act_on(self, mismatch: Mismatch) -> None:
-        """Only after a second look at both sides: a pod of that name may have gone and another come."""
+        """Checks both sides again first: another pod of the same name may have replaced it."""
         pod = mismatch.pod
         if pod.uid in self._evicted:
             return
@@ -147,7 +147,7 @@ class Reconciler:
                 _log.error("mismatch", extra={"pod": pod.key, "why": str(mismatch)})
             self._evict(pod, str(mismatch))
         except (ApiRefused, ApiUnreachable, PodResourcesUnavailable) as error:
-            _log.warning("not evicted yet", extra={"pod": pod.key, "why": str(error)})
+            _log.warning("cannot evict yet", extra={"pod": pod.key, "why": str(error)})
 
     def _evict(self, pod: Pod, why: str) -> None:
         try:
@@ -178,7 +178,7 @@ class Reconciler:
         self._seen &= uids
         self._evicted &= uids
         self._admission.forget_all_but(uids)
-        self._tenants.follow(pods)
+        self._clients.follow(pods)
 
 
 def _json(value: object) -> str:

@@ -1,7 +1,7 @@
-"""Being known to the kubelet: a socket of our own to be asked at, and one call that names it; again after each restart.
+"""Registers the device plugin with the kubelet, and again after each restart of the kubelet.
 
-A kubelet that starts deletes all sockets of its folder and makes its own anew. Every conversation has a socket with a
-new name, so that a kubelet which still remembers the last one cannot mistake them for one.
+A starting kubelet deletes all sockets in its folder and creates its own again. Every registration uses a socket with a
+new name, so that a kubelet that still knows the last one cannot confuse them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PLUGINS = Path("/var/lib/kubelet/device-plugins")
 KUBELET = "kubelet.sock"
 VERSION = "v1beta1"
 _OURS = "gpusquad-"
-_LOOK_S = 5.0
-"""Events tell of restarts; looking as well finds what an event was lost for."""
+_CHECK_INTERVAL_S = 5.0
+"""Events report restarts. The periodic check covers lost events."""
 _PAUSE_S = 0.5
 _CALL_S = 15.0
 _THREADS = 8
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Conversation:
+class _RegisteredPlugin:
     plugin: Plugin
     server: grpc.Server
     socket: Path
     kubelet: tuple[int, int]
-    """Which socket of the kubelet's it is: a new one may have the inode of the old, but not its time."""
+    """Identity of the kubelet's socket. A new socket may reuse the inode, but has another time."""
 
     def end(self) -> None:
         self.plugin.close()
@@ -48,7 +48,7 @@ class _Conversation:
 
 
 class Registration:
-    """Keeps one conversation going until it is stopped."""
+    """Keeps the plugin registered until it is stopped."""
 
     def __init__(self, make_plugin: Callable[[], Plugin], resource: str, folder: Path = PLUGINS,
                  on_registered: Callable[[], None] = lambda: None) -> None:  # fmt: skip
@@ -56,17 +56,17 @@ class Registration:
         self._resource = resource
         self._folder = folder
         self._on_registered = on_registered
-        self._conversation: _Conversation | None = None
+        self._registered: _RegisteredPlugin | None = None
         self._prefix = f"{_OURS}{resource.replace('/', '_')}-"
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Until ``stop``."""
+        """Returns after ``stop``."""
         self._remove_left_overs()
         while not self._ending.is_set():
             try:
                 events = FolderEvents(self._folder)
-            except OSError:  # no kubelet was ever here
+            except OSError:  # there was no kubelet on this node yet
                 self._ending.wait(_PAUSE_S)
                 continue
             try:
@@ -80,51 +80,51 @@ class Registration:
 
     def _follow(self, events: FolderEvents) -> None:
         while not self._ending.is_set():
-            is_well = self.look()
-            self._wait(events, _LOOK_S if is_well else _PAUSE_S)
+            is_registered = self.check()
+            self._wait(events, _CHECK_INTERVAL_S if is_registered else _PAUSE_S)
             if not self._folder.exists():
                 return
 
     def _wait(self, events: FolderEvents, wait_s: float) -> None:
-        """In small parts, so that stopping takes no longer than one."""
+        """In short intervals, so that ``stop`` takes effect quickly."""
         while wait_s > 0 and not self._ending.is_set():
             if events.wait(min(wait_s, _PAUSE_S)):
                 return
             wait_s -= _PAUSE_S
 
-    def look(self) -> bool:
-        """Registers where the kubelet is another than the one we speak with. Whether all is well."""
+    def check(self) -> bool:
+        """Registers if the kubelet has restarted. Returns whether the plugin is registered."""
         kubelet = _identity(self._folder / KUBELET)
-        current = self._conversation
+        current = self._registered
         if current is not None and current.kubelet == kubelet and current.socket.exists():
             return True
         if kubelet is None:
             return False
         self._end()
         try:
-            self._conversation = self._begin(kubelet)
+            self._registered = self._begin(kubelet)
         except (grpc.RpcError, OSError, RuntimeError) as error:
-            _log.warning("the kubelet does not take us", extra={"why": str(error)})
+            _log.warning("cannot register with the kubelet", extra={"why": str(error)})
             return False
-        _log.info("registered", extra={"resource": self._resource, "socket": self._conversation.socket.name})
+        _log.info("registered", extra={"resource": self._resource, "socket": self._registered.socket.name})
         self._on_registered()
         return True
 
-    def _begin(self, kubelet: tuple[int, int]) -> _Conversation:
-        """Serves first: the kubelet calls back before it answers."""
+    def _begin(self, kubelet: tuple[int, int]) -> _RegisteredPlugin:
+        """Starts the server first, because the kubelet calls back before it answers."""
         path = self._folder / f"{self._prefix}{secrets.token_hex(4)}.sock"
         plugin = self._make_plugin()
         server = grpc.server(ThreadPoolExecutor(_THREADS, thread_name_prefix="kubelet"))
         server.add_generic_rpc_handlers((plugin.handler(),))
         server.add_insecure_port(f"unix:{path}")
         server.start()
-        conversation = _Conversation(plugin, server, path, kubelet)
+        registered = _RegisteredPlugin(plugin, server, path, kubelet)
         try:
             self._register(path.name)
         except BaseException:
-            conversation.end()
+            registered.end()
             raise
-        return conversation
+        return registered
 
     def _register(self, endpoint: str) -> None:
         request = messages.RegisterRequest(version=VERSION, endpoint=endpoint, resource_name=self._resource)
@@ -138,12 +138,12 @@ class Registration:
             )(request, timeout=_CALL_S)
 
     def _end(self) -> None:
-        if self._conversation is not None:
-            self._conversation.end()
-            self._conversation = None
+        if self._registered is not None:
+            self._registered.end()
+            self._registered = None
 
     def _remove_left_overs(self) -> None:
-        """Sockets of ours whose process was killed."""
+        """Removes sockets of agent processes that were killed."""
         for path in self._folder.glob(f"{self._prefix}*.sock"):
             if not _answers(path):
                 path.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _answers(path: Path) -> bool:
-    """Whether somebody listens on this socket."""
+    """A process listens on this socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

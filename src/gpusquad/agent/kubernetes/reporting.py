@@ -1,5 +1,5 @@
-"""Reports to the service how the cards of this node are and what runs on them: what the agent of a single machine says,
-in the same words. Only the newest look waits to be sent. A service that is slow or away costs nothing but that look.
+"""Reports the state of this node's cards and its runs to the service, in the format of the local agent. Only the newest
+snapshot waits to be sent, so a slow or unreachable service costs nothing but older snapshots.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.model.virtual import physical
 
 PATH = "/api/v1/agents/samples"
-MOST_PROCESSES = 128
-"""Told of one card, those with the most memory: a report has to fit into a request."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+MAX_PROCESSES = 128
+"""Reported per card, those with the most memory: a report has to fit into a request."""
+_MIN_PAUSE_S, _MAX_PAUSE_S = 1.0, 60.0
 _log = logging.getLogger(__name__)
 Message = dict[str, Any]
 RunKey = tuple[str, int | None]
 
 
 class Post(Protocol):
-    """Sends an object to a path of the service; ``Refused`` or ``Unreachable`` where that failed."""
+    """Sends an object to a path of the service. Raises ``ApiRefused`` or ``ApiUnreachable``."""
 
     def __call__(self, path: str, content: Message) -> object: ...
 
 
 class ReportBuilder:
-    """Makes the message of a look."""
+    """Builds the report of a snapshot."""
 
     def __init__(self, logs: Path | None, unheld: Callable[[], Collection[Key]] = frozenset) -> None:
-        """``unheld``: processes of pods with a part of a card that run there without the library."""
+        """``unheld``: processes of pods with a share that run on the card without the library."""
         self._unheld = unheld
         self._logs = None if logs is None else PodLogWatcher(logs)
         self._idle_w: dict[str, float] = {}
 
     def note(self, readings: Sequence[CardReading]) -> None:
-        """Of each look, also of those that are not sent: the lowest power tells what a card draws when idle."""
+        """For every snapshot, also those that are not sent: the lowest power is what a card draws when idle."""
         for reading in readings:
             if reading.power_w is not None:
                 self._idle_w[reading.id] = min(reading.power_w, self._idle_w.get(reading.id, reading.power_w))
@@ -61,17 +61,17 @@ class ReportBuilder:
         for pod in sorted(look.pods, key=lambda pod: pod.key):
             if pod.run is not None and pod.pinned_cards and (pod.is_started or pod.has_ended):
                 runs.setdefault(pod.run, []).append(pod)
-        said = self._logs.look([pod for pods in runs.values() for pod in pods], look.at_us) if self._logs else {}
+        logs = self._logs.look([pod for pods in runs.values() for pod in pods], look.at_us) if self._logs else {}
         hidden = hidden_pods(look)
         return {
             "kind": "samples",
             "at_us": look.at_us,
             "cards": [self._card(reading, look, hidden) for reading in look.readings],
-            "runs": [_run(key, pods, look, said, hidden) for key, pods in runs.items()],
+            "runs": [_run(key, pods, look, logs, hidden) for key, pods in runs.items()],
         }
 
     def _card(self, reading: CardReading, look: NodeSnapshot, hidden: frozenset[str]) -> Message:
-        """The processes of our pods, and those of nobody: what pods of others hold is counted by their pods."""
+        """Processes of our pods, and those without an owner. Usage of foreign pods is counted by their pods."""
         card = card_message(reading, self._idle_w)
         runs = {pod.key: pod.run for pod in look.pods}
         is_hidden = may_be_hidden(reading.id, look, hidden)
@@ -86,11 +86,11 @@ class ReportBuilder:
             found.append({"pid": process.pid, "memory_bytes": process.memory_bytes, "name": _printable(process.name),
                           "job": job, "attempt": attempt,
                           "unheld": (physical(reading.id), process.pid) in unheld})  # fmt: skip
-        card["processes"] = sorted(found, key=lambda process: -(process["memory_bytes"] or 0))[:MOST_PROCESSES]
+        card["processes"] = sorted(found, key=lambda process: -(process["memory_bytes"] or 0))[:MAX_PROCESSES]
         return card
 
 
-def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, said: Mapping[str, RunReading], hidden: frozenset[str]
+def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, logs: Mapping[str, RunReading], hidden: frozenset[str]
          ) -> Message:  # fmt: skip
     keys = {pod.key for pod in pods}
     cards = {card for pod in pods for card in pod.pinned_cards}
@@ -102,7 +102,7 @@ def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, said: Mapping[str
         "attempt": key[1],
         "cards": sorted(cards),
         "live_pods": sum(not pod.has_ended for pod in pods),
-        **asdict(together([said[pod.uid] for pod in pods if pod.uid in said])),
+        **asdict(together([logs[pod.uid] for pod in pods if pod.uid in logs])),
         "cpu_ratio": total_cpu_ratio(processes) if is_seen else None,
         "rss_bytes": sum(process.rss_bytes for process in processes),
         "gpu_ratio": ratio if is_seen else None,
@@ -114,10 +114,17 @@ def _printable(name: str) -> str:
 
 
 class NodeReporter:
-    """Sends what it was given last, by a thread of its own, and no more often than agreed."""
+    """Sends the newest snapshot in its own thread, at most once per interval."""
 
-    def __init__(self, post: Post, samples: ReportBuilder, counts: EventCounters, every_s: float,
-                 dice: Callable[[], float] = random.random, divides: CardPolicies | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        post: Post,
+        samples: ReportBuilder,
+        counts: EventCounters,
+        every_s: float,
+        dice: Callable[[], float] = random.random,
+        divides: CardPolicies | None = None,
+    ) -> None:
         self._post = post
         self._samples = samples
         self._counts = counts
@@ -131,7 +138,7 @@ class NodeReporter:
         self._complaint = ""
 
     def give(self, look: NodeSnapshot) -> None:
-        """In place of the one before, if that still waits. Never waits itself."""
+        """Replaces a snapshot that still waits. It does not block."""
         self._samples.note(look.readings)
         with self._given:
             self._newest = look
@@ -159,7 +166,7 @@ class NodeReporter:
         return look
 
     def send(self, look: NodeSnapshot) -> float:
-        """How long to wait for the next one. Whatever goes wrong is told once, until something else does."""
+        """Seconds to wait before the next report. Each kind of failure is logged once."""
         try:
             message = self._samples.message(look)
             self._divides.add_to(message)
@@ -167,16 +174,16 @@ class NodeReporter:
         except (ApiRefused, ApiUnreachable) as error:
             self._failed(str(error))
         except Exception as error:
-            _log.exception("a report could not be made")
+            _log.exception("cannot build a report")
             self._failed(repr(error))
         else:
             self._counts.add("reports")
             if self._failures:
-                _log.info("the service takes reports again", extra={"after": self._failures})
+                _log.info("the service accepts reports again", extra={"after": self._failures})
             self._failures, self._complaint = 0, ""
             return self._every_s
-        # Not all agents at once when a service has just started.
-        pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 16), _LONGEST_PAUSE_S)
+        # Randomised, so that not all agents report at once when a service has just started.
+        pause_s = min(_MIN_PAUSE_S * 2.0 ** min(self._failures - 1, 16), _MAX_PAUSE_S)
         return max(self._every_s, pause_s * (0.5 + self._dice()))
 
     def _failed(self, why: str) -> None:
@@ -184,4 +191,4 @@ class NodeReporter:
         self._failures += 1
         if why != self._complaint:
             self._complaint = why
-            _log.warning("not reported", extra={"why": why})
+            _log.warning("cannot report", extra={"why": why})

@@ -1,4 +1,4 @@
-"""What a pod is worth beside others on a card, as its annotations and its priority class say it."""
+"""Sharing parameters of a pod from its annotations and its priority class."""
 
 from __future__ import annotations
 
@@ -20,33 +20,32 @@ _URGENT_FROM = 1_000_000
 T = TypeVar("T")
 
 
-def read_standing(pod: Pod) -> tuple[SharingParams, tuple[str, ...]]:
-    """The standing, without what cannot be read, and in words what that is. It never fails on what users write: no pod
-    is refused for it."""
-    wrong: list[str] = []
+def read_sharing_params(pod: Pod) -> tuple[SharingParams, tuple[str, ...]]:
+    """The parameters without invalid annotations, and the errors as texts. No pod is refused for them."""
+    errors: list[str] = []
 
-    def said(name: str, read: Callable[[str, str], T]) -> T | None:
+    def read_annotation(name: str, read: Callable[[str, str], T]) -> T | None:
         text = pod.annotations.get(name, "")
         try:
             return read(text, name) if text else None
         except Invalid as error:
-            wrong.append(str(error))
+            errors.append(str(error))
             return None
 
     plain = SharingParams(
-        weight=said(WEIGHT, weight_from_text) or SharingParams().weight,
+        weight=read_annotation(WEIGHT, weight_from_text) or SharingParams().weight,
         priority=PRIORITY_CLASSES[_class_of(pod)],
-        slo=_with_deadline(said(SLO, slo_from_text), said(DEADLINE, deadline_us_from_text)),
-        remaining_us=said(ESTIMATE, _estimate_us),
+        slo=_with_deadline(read_annotation(SLO, slo_from_text), read_annotation(DEADLINE, deadline_us_from_text)),
+        remaining_us=read_annotation(ESTIMATE, _estimate_us),
     )
-    return with_known(plain, pod.annotations.get(KNOWN, "")), tuple(wrong)
+    return with_known(plain, pod.annotations.get(KNOWN, "")), tuple(errors)
 
 
 def _class_of(pod: Pod) -> str:
-    """As the scheduler reads it: our own word, else the number of the priority class."""
-    word = pod.annotations.get(PRIORITY, "")
-    if word in PRIORITY_CLASSES:
-        return word
+    """As the scheduler reads it: the annotation, else the number of the priority class."""
+    name = pod.annotations.get(PRIORITY, "")
+    if name in PRIORITY_CLASSES:
+        return name
     if pod.priority < 0:
         return "low"
     if pod.priority == 0:
@@ -55,12 +54,12 @@ def _class_of(pod: Pod) -> str:
 
 
 def _estimate_us(text: str, field: str) -> int | None:
-    """All of it: a pod starts from the beginning, as far as anybody here knows. From then on the card's daemon counts
-    down."""
+    """The whole estimate: the agent assumes that a pod starts from the beginning. The card daemon counts down from
+    there."""
     return parse_us(text, field) or None
 
 
 def _with_deadline(goals: Slo | None, deadline_us: int | None) -> Slo | None:
-    """A deadline among its goals counts from the submission, which is not known here."""
+    """A deadline within the SLO counts from the submission, which is not known here."""
     slo = replace(goals or Slo(), deadline_us=deadline_us)
     return None if slo == Slo() else slo

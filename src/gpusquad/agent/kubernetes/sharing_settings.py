@@ -1,4 +1,4 @@
-"""How containers are kept to their parts of cards: by a library that all of their programs load, or by their word."""
+"""How shares of containers are enforced: by the preloaded library, or not at all."""
 
 from __future__ import annotations
 
@@ -27,35 +27,37 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SharingSettings:
-    """What a user can choose about it. All folders are the node's, at the same path for us: containers get files out
-    of them mounted."""
+    """Options for sharing. All folders are the node's, at the same path for the agent, because files in them are
+    mounted into containers."""
 
     mode: Mode = "write-down"
     folder: Path = FOLDER
-    """Of the cards' shared memory: on a tmpfs, for it is written to all the time."""
+    """The cards' shared memory: on a tmpfs, because it is written constantly."""
     policy: str = "equal"
     shm: Path | None = None
-    """What containers get as ``/dev/shm``, and we have there: clients of MPS find its server by it. None: they keep
-    their own."""
+    """Mounted as ``/dev/shm`` in containers, and the agent's own ``/dev/shm``: MPS clients find their server by it.
+    None: containers keep their own."""
     has_mps: bool = False
-    """Containers of the class ``shared`` run at once. False: they take turns, as the isolated ones do."""
+    """Containers of the class ``shared`` run concurrently. False: they are time-sliced like isolated ones."""
     fail_open_ms: int = AttachSettings.fail_open_ms
-    """Containers whose card's daemon has been silent for so long run on as if alone. 0: they wait for it."""
+    """Containers run ungated when their card's daemon has been silent for this many milliseconds. 0: they wait for
+    it."""
     strangers: Rule = AttachSettings.strangers
-    """What follows from processes on a card that nothing holds."""
+    """Rule for unmanaged processes on a card."""
     context_bytes: ContextBytes = AttachSettings.context_bytes
-    """Charged for the CUDA context of each of a container's processes. ``auto``: as measured on its card."""
+    """Charged for the CUDA context of each process of a container. ``auto``: as measured on its card."""
 
 
 def quotas_of(
     sharing: SharingSettings, folder: Path, cards: Sequence[CardInfo], policies: CardPolicies
 ) -> list[CardSharing]:
-    """``folder`` outlives a boot of the node. The limits are written down in either case: programs may want to know."""
+    """``folder`` outlives a boot of the node. The limits are written to files in either mode, for programs that read
+    them."""
     written: list[CardSharing] = [QuotaFile(folder=folder / "quota")]
     if sharing.mode == "write-down":
         return written
     sharing.folder.mkdir(parents=True, exist_ok=True)
-    # What is in it may be written to by whoever has it mounted; nobody else on the node has any business there.
+    # Containers may write to the files that they have mounted. No other process on the node needs access.
     sharing.folder.chmod(0o700)
     if sharing.shm is not None:
         sharing.shm.mkdir(exist_ok=True)
@@ -73,16 +75,19 @@ def quotas_of(
     )
     try:
         client_library(settings)  # now, not while the kubelet waits
-    except (Invalid, OSError) as error:  # whole cards can be had without it; who wants a part is told the same
-        _log.error("no part of a card can be had: %s", error)
+    except (
+        Invalid,
+        OSError,
+    ) as error:  # whole cards work without it; a container with a share is refused with this error
+        _log.error("cannot share cards: %s", error)
     squads = SquadQuota(settings, [card_of(card) for card in cards])
     policies.use(squads)
     return [*written, squads]
 
 
 def _boot_id() -> str:
-    """In the path of all that is mounted: the kubelet may start containers of before a reboot without asking us again,
-    with the mounts they had. They must not find files of others there."""
+    """Part of all mounted paths. After a reboot the kubelet may start old containers without calling the plugin again,
+    with their old mounts. They must not find files of other containers there."""
     return Path("/proc/sys/kernel/random/boot_id").read_text()
 
 

@@ -1,4 +1,5 @@
-"""Processes on this node's shared cards that nothing holds: of no pod, or of a pod that runs without the library."""
+"""Unmanaged processes on this node's shared cards: outside of pods, or in a pod with a share but without the
+library."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from gpusquad.model.virtual import physical
 _log = logging.getLogger(__name__)
 
 
-def lookout_for(sharing: CardSharing) -> UnmanagedWatch[NodeSnapshot]:
-    return UnmanagedWatch(sharing, on_cards, _tell)
+def unmanaged_watch(sharing: CardSharing) -> UnmanagedWatch[NodeSnapshot]:
+    return UnmanagedWatch(sharing, on_cards, _log_process)
 
 
 def on_cards(look: NodeSnapshot) -> dict[str, dict[int, ListedProcess]]:
-    """Parts are given to pods, by their uids."""
+    """Shares belong to pods, by their UIDs."""
     uids, hidden = {pod.key: pod.uid for pod in look.pods}, hidden_pods(look)
     found: dict[str, dict[int, ListedProcess]] = {}
     for reading in look.readings:
@@ -33,8 +34,10 @@ def on_cards(look: NodeSnapshot) -> dict[str, dict[int, ListedProcess]]:
     return found
 
 
-def _tell(card: str, one: ListedProcess) -> None:
-    what = "is of no pod" if one.owner is None else "runs without the library, though of a pod with a part of it"
-    process = one.process
+def _log_process(card: str, listed: ListedProcess) -> None:
+    what = (
+        "belongs to no pod" if listed.owner is None else "belongs to a pod with a share, but runs without the library"
+    )
+    process = listed.process
     about = {"card": card, "pid": process.pid, "program": process.name, "memory_bytes": process.memory_bytes}
-    _log.warning("a process on a shared card %s, so nothing holds it", what, extra=about)
+    _log.warning("unmanaged process on a shared card: it %s", what, extra=about)

@@ -1,6 +1,6 @@
-"""The engine that the service holds: it watches the cluster, tells what it sees, and carries decisions out by binding.
+"""The Kubernetes engine: watches the cluster, reports what it sees, and carries out decisions by binding pods.
 
-Everything lives in the hub's one thread; calls from the service are handed over and return at once.
+Everything runs in one loop thread. Calls from the service are handed over to it and return at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpusquad.engines.kubernetes.parse.gangs import CompleteGang
 from gpusquad.engines.kubernetes.parse.groups import Membership
 from gpusquad.engines.kubernetes.parse.ids import job_id as id_of
 from gpusquad.engines.kubernetes.parse.membership import membership_of
-from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.engines.kubernetes.settings import KubernetesSettings
 from gpusquad.engines.kubernetes.sharing_annotator import SharingAnnotator
 from gpusquad.engines.kubernetes.status.gang_writer import GangStatusWriter
@@ -44,181 +44,183 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.sharing_params import SharingParams
 
-_ASK_AGAIN_S = 5.0
+_OWNER_CHECK_INTERVAL_S = 5.0
 _ANSWER_S = 10.0
-_LOOK_AT_WORTHS_S = 60.0
+_ANNOTATION_CHECK_INTERVAL_S = 60.0
 _log = logging.getLogger(__name__)
-Say = Callable[[Report | Sighting], None]
+OnReport = Callable[[Report | Sighting], None]
 T = TypeVar("T")
 
 
 class KubernetesEngine:
-    """``report`` is called from the hub's thread."""
+    """``report`` is called in the loop thread."""
 
-    def __init__(self, access: KubeAccess, report: Say, settings: KubernetesSettings | None = None,
+    def __init__(self, access: KubeAccess, report: OnReport, settings: KubernetesSettings | None = None,
                  on_broken: Callable[[BaseException], None] | None = None) -> None:  # fmt: skip
         self.settings = settings or KubernetesSettings()
         self._report = report
         self._access = access
-        self._hub = LoopThread(on_broken=on_broken)
+        self._loop_thread = LoopThread(on_broken=on_broken)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stir_due = False
+        self._report_scheduled = False
         self._opened = False
-        """The service listens."""
+        """The service has restored its state and receives reports."""
         try:
-            self.cluster: Cluster = self._hub.submit(self._begin()).result(self.settings.sync_timeout_s)
+            self.cluster: Cluster = self._loop_thread.submit(self._connect()).result(self.settings.sync_timeout_s)
         except BaseException:
-            self._hub.close()
+            self._loop_thread.close()
             raise
 
     # -- called by the service, from its thread ----------------------------------------------------------------------
 
     def launch(self, launch: Launch) -> None:
         places = [TaskLocation(task.node, task.cards, launch.sharing_params) for task in launch.tasks]
-        self._do(lambda: self._book.launch(launch.job_id, launch.attempt, places))
+        self._run_in_loop(lambda: self._registry.launch(launch.job_id, launch.attempt, places))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
-        # The pods say themselves how much time they need to end.
-        self._do(lambda: self._book.stop(job_id, attempt, cause, None))
+        # The grace period of the pods applies.
+        self._run_in_loop(lambda: self._registry.stop(job_id, attempt, cause, None))
 
     def withdraw(self, job_id: str, cause: str) -> None:
-        self._do(lambda: self._book.withdraw(job_id, cause))
+        self._run_in_loop(lambda: self._registry.withdraw(job_id, cause))
 
-    def ask(self, work: Callable[[AsyncKubeApi], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
-        """Have something asked of the API server, or of us, in the hub's thread."""
+    def call_api(self, work: Callable[[AsyncKubeApi], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+        """Runs ``work`` in the loop thread."""
 
         async def do() -> T:
             return await work(self._api)
 
-        return self._hub.submit(do())
+        return self._loop_thread.submit(do())
 
-    def another_life(self, job_id: str) -> None:
-        self._do(lambda: self._book.another_life(job_id))
+    def begin_incarnation(self, job_id: str) -> None:
+        self._run_in_loop(lambda: self._registry.begin_incarnation(job_id))
 
     def finished(self, job_id: str) -> None:
-        self._do(lambda: self._book.finished(job_id))
+        self._run_in_loop(lambda: self._registry.finished(job_id))
 
     def resume(self, job: Job, attempt: int, places: Sequence[TaskLocation], has_started: bool) -> None:
-        self._do(lambda: self._book.resume(job, attempt, places, has_started))
+        self._run_in_loop(lambda: self._registry.resume(job, attempt, places, has_started))
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
-        """Kubernetes counts what a pod asked for when it was made."""
-        raise Invalid("memory", "of a pod is fixed when the pod is made", "change the pod template")
+        """A pod's resources are fixed when it is created."""
+        raise Invalid("memory", "cannot change after a pod was created", "change the pod template")
 
     def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
-        """Their nodes know; here it changes nothing."""
+        """Not known here: the agents report it."""
         return (0,) * tasks
 
     def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
-        """The agents of the nodes go by what its pods say."""
+        """Changes the annotations of the job's pods, which the agents read."""
 
         def do() -> None:
-            self._book.change(job_id, attempt, sharing_params)
+            self._registry.change(job_id, attempt, sharing_params)
             if not self.settings.dry_run:
-                self._start(self._worths.tell(self._book.seated(job_id)))
+                self._start(self._annotator.update(self._registry.pods_in_ranks(job_id)))
 
-        self._do(do)
+        self._run_in_loop(do)
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
-        """All that was on record has been resumed: tell of everything that is there."""
-        self._do(self._open)
+        """All stored attempts have been resumed: report everything that is on the cluster."""
+        self._run_in_loop(self._open_reports)
 
     def close(self) -> None:
-        self._hub.close()
+        self._loop_thread.close()
 
-    def tell(self, what: Callable[[GangStatusWriter], None]) -> None:
-        """What users are to see on their pods; called later, in the hub's thread, before anything asked for later."""
-        with contextlib.suppress(RuntimeError):  # it closes: nobody is told any more
-            self._do(lambda: what(self.teller))
+    def write_status(self, what: Callable[[GangStatusWriter], None]) -> None:
+        """Calls ``what`` in the loop thread, before later requests."""
+        with contextlib.suppress(RuntimeError):  # the engine is closing
+            self._run_in_loop(lambda: what(self.status_writer))
 
-    def untold(self) -> int:
-        """How many gangs are still to be told something."""
-        return self.teller.waiting
+    def pending_status_writes(self) -> int:
+        """Gangs with a queued status write."""
+        return self.status_writer.waiting
 
     def job_of_pod(self, namespace: str, name: str) -> str:
-        """The job that a pod belongs to; empty: none yet, or there is no such pod of ours."""
+        """The job of a pod; empty: none yet, or no such pod of this scheduler."""
 
         async def find() -> str:
-            return self.teller.job_of_pod(namespace, name)
+            return self.status_writer.job_of_pod(namespace, name)
 
-        return self._hub.submit(find()).result(_ANSWER_S)
+        return self._loop_thread.submit(find()).result(_ANSWER_S)
 
-    def _do(self, what: Callable[[], None]) -> None:
+    def _run_in_loop(self, what: Callable[[], None]) -> None:
         async def do() -> None:
             what()
-            self._stir()
+            self._schedule_report()
 
-        self._hub.submit(do()).add_done_callback(_complain)
+        self._loop_thread.submit(do()).add_done_callback(_log_failure)
 
-    # -- in the hub's thread -----------------------------------------------------------------------------------------
+    # -- in the loop thread ------------------------------------------------------------------------------------------
 
-    async def _begin(self) -> Cluster:
+    async def _connect(self) -> Cluster:
         settings = self.settings
         self._api = AsyncKubeApi(self._access, in_flight=settings.in_flight, per_second=settings.per_second)
-        self._hub.on_close(self._api.close)
-        self._lookups = Lookups(self._api, self._see_again)
-        self._hub.on_close(self._lookups.close)
-        self._book = GangRegistry(
-            self._membership, self._ask, self._check, self, self._lookups.maker, settings.scheduler
+        self._loop_thread.on_close(self._api.close)
+        self._lookups = Lookups(self._api, self._reparse)
+        self._loop_thread.on_close(self._lookups.close)
+        self._registry = GangRegistry(
+            self._membership, self._request_of, self._check, self, self._lookups.top_owner, settings.scheduler
         )
-        self._worths = SharingAnnotator(self._book.worth_of, partial(actions.annotate, self._api))
-        self._survey = ClusterObserver(self._book.holds, self._cards_on)
-        self._watching = ClusterWatches(
-            self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir
+        self._annotator = SharingAnnotator(self._registry.pod_sharing, partial(actions.annotate, self._api))
+        self._observer = ClusterObserver(self._registry.holds, self._cards_on)
+        self._watches = ClusterWatches(
+            self._api, self._registry, self._observer, self._lookups, settings.scheduler, self._schedule_report
         )  # fmt: skip
-        telling = AsyncKubeApi(self._access, in_flight=settings.status.in_flight)
-        self._hub.on_close(telling.close)
-        self.teller = GangStatusWriter(telling, self._book, self._ask, self._watching.ours, settings)
-        self._start(self.teller.run())
-        self._start(self._look_at_worths())
+        status_api = AsyncKubeApi(self._access, in_flight=settings.status.in_flight)
+        self._loop_thread.on_close(status_api.close)
+        self.status_writer = GangStatusWriter(
+            status_api, self._registry, self._request_of, self._watches.ours, settings
+        )
+        self._start(self.status_writer.run())
+        self._start(self._check_annotations())
         self._groups = JobGroupWatcher(self._api)
-        for reflector in (*self._watching.all, self._groups.jobs):
-            self._hub.keep(reflector.run(), reflector.path)
-        await self._watching.synced()
-        await self._lookups.settled(settings.sync_timeout_s / 2)
-        landscape = self._survey.news()
+        for reflector in (*self._watches.all, self._groups.jobs):
+            self._loop_thread.keep(reflector.run(), reflector.path)
+        await self._watches.synced()
+        await self._lookups.synced(settings.sync_timeout_s / 2)
+        landscape = self._observer.news()
         assert landscape is not None
         assert landscape.cluster is not None
         self._first = landscape
         return landscape.cluster
 
     def pods_of(self, job_id: str) -> list[Object]:
-        """All that were bound for a job and are still there, those that have ended too."""
-        return [pod for pod in self._watching.pods.items.values() if annotations_of(pod).get(JOB) == job_id]
+        """All existing pods that were bound for a job, including ended ones."""
+        return [pod for pod in self._watches.pods.items.values() if annotations_of(pod).get(JOB) == job_id]
 
     def live_pods(self, job_id: str) -> list[Object]:
-        gang = self._book.by_job.get(job_id)
+        gang = self._registry.by_job.get(job_id)
         return [] if gang is None else gang.live()
 
     def waits_for(self, job_id: str) -> str:
-        """What a group lacks to be found, by the id that it will be found under."""
-        gangs = (gang for gang in self._book.gangs.values() if gang.member.key.uid)
+        """What a group lacks to be complete, by the id that its job will have."""
+        gangs = (gang for gang in self._registry.gangs.values() if gang.member.key.uid)
         return next((gang.waits_for for gang in gangs if id_of(gang.member.key) == job_id), "")
 
-    def _open(self) -> None:
+    def _open_reports(self) -> None:
         self._opened = True
         self._report(replace(self._first, cluster=None))
-        self._tell_news()  # pods of gangs that were resumed are not others' any more
-        self._book.open()
-        self._stir()
+        self._report_changes()  # pods of resumed gangs no longer count as foreign
+        self._registry.open()
+        self._schedule_report()
 
-    async def _look_at_worths(self) -> None:
-        """Users may write to their pods, and a write of ours may have failed."""
+    async def _check_annotations(self) -> None:
+        """Users may change annotations of their pods, and a write of ours may have failed."""
         while not self.settings.dry_run:
-            await asyncio.sleep(_LOOK_AT_WORTHS_S)
+            await asyncio.sleep(_ANNOTATION_CHECK_INTERVAL_S)
             if self._opened:
-                self._start(self._worths.look_at_all(self._book.seated()))
+                self._start(self._annotator.check_all(self._registry.pods_in_ranks()))
 
-    def _see_again(self, uids: set[str]) -> None:
-        self._watching.see_again(uids)
+    def _reparse(self, uids: set[str]) -> None:
+        self._watches.reparse(uids)
 
     def _membership(self, pod: Object) -> Membership:
         return membership_of(pod, self._lookups.find)
 
-    def _ask(self, pod: Object) -> Request:
-        rule = rule_of(pod, self._survey.index)
-        self._survey.know(rule)
-        return replace(with_devices(ask_of(pod), pod), where=rule.name, most_per_node=rule.most_per_node)
+    def _request_of(self, pod: Object) -> Request:
+        rule = rule_of(pod, self._observer.index)
+        self._observer.know(rule)
+        return replace(with_devices(request_of_pod(pod), pod), where=rule.name, most_per_node=rule.most_per_node)
 
     def _check(self, formed: CompleteGang) -> Invalid | None:
         """Why these pods cannot be placed together; None: they can."""
@@ -226,28 +228,28 @@ class KubernetesEngine:
         members = iter(formed.members)
         for role in formed.job.roles:
             pods = [next(members) for _ in range(role.count)]
-            wrong = check_gang(self._survey.rules[role.request.where], role.count, self._survey.storage)
+            wrong = check_gang(self._observer.rules[role.request.where], role.count, self._observer.storage)
             if wrong is not None:
                 return wrong
             firsts.append(pods[0])
-        return check_roles(firsts, self._survey.index) if len(firsts) > 1 else None
+        return check_roles(firsts, self._observer.index) if len(firsts) > 1 else None
 
     def _cards_on(self, node: str) -> frozenset[str]:
         return frozenset(
-            card for gang in self._book.by_job.values() if gang.placed and not gang.disowned
+            card for gang in self._registry.by_job.values() if gang.placed and not gang.disowned
             for card in gang.cards_on(node)
         )  # fmt: skip
 
-    def _stir(self) -> None:
-        """Something changed: soon, and with whatever changes until then, the service hears of it."""
-        if self._opened and not self._stir_due and self._survey.changed:
-            self._stir_due = True
-            asyncio.get_running_loop().call_later(self.settings.settle_s, self._tell_news)
+    def _schedule_report(self) -> None:
+        """Reports to the service soon, together with further changes until then."""
+        if self._opened and not self._report_scheduled and self._observer.changed:
+            self._report_scheduled = True
+            asyncio.get_running_loop().call_later(self.settings.settle_s, self._report_changes)
 
-    def _tell_news(self) -> None:
-        self._stir_due = False
-        self._survey.forget_rules(self._book.rules_in_use)
-        news = self._survey.news()
+    def _report_changes(self) -> None:
+        self._report_scheduled = False
+        self._observer.forget_rules(self._registry.rules_in_use)
+        news = self._observer.news()
         if news is not None:
             self._report(news)
 
@@ -255,28 +257,28 @@ class KubernetesEngine:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(_complain)
+        task.add_done_callback(_log_failure)
 
-    # -- hands of the book -------------------------------------------------------------------------------------------
+    # -- ClusterOperations, called by the registry -------------------------------------------------------------------
 
-    def report(self, said: Report | Sighting) -> None:
-        if isinstance(said, GangFound):
-            self._tell_news()  # the nodes it may go to are known before it is
-        self._report(said)
+    def report(self, event: Report | Sighting) -> None:
+        if isinstance(event, GangFound):
+            self._report_changes()  # the allowed nodes of a gang are reported before the gang
+        self._report(event)
 
     def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
-        """Nodes may have gone, and pods may have come that keep others away, since the service decided."""
+        """Nodes may be gone, and new pods may have excluded them, since the service decided."""
         assert gang.job is not None
         requests = [role.request for role in gang.job.roles for _ in range(role.count)]
         nodes: dict[Request, set[str]] = {}
         for request, place in zip(requests, places, strict=True):
-            if place.node not in self._survey.nodes:
+            if place.node not in self._observer.nodes:
                 return f"node {place.node} is gone"
             nodes.setdefault(request, set()).add(place.node)
-        rules = {(self._ask(pod), rule_of(pod, self._survey.index)) for pod in gang.unbound()}
+        rules = {(self._request_of(pod), rule_of(pod, self._observer.index)) for pod in gang.unbound()}
         for request, rule in rules:
             for node in nodes.get(request, ()):
-                if not self._survey.allows(rule, node):
+                if not self._observer.allows(rule, node):
                     return f"node {node} is no longer allowed for it"
         return ""
 
@@ -284,7 +286,7 @@ class KubernetesEngine:
         assert rank.place is not None
         assert gang.job is not None
         if self.settings.dry_run:
-            self.teller.assigned(gang, rank, pod)
+            self.status_writer.assigned(gang, rank, pod)
         else:
             self._start(self._bind(gang, gang.attempt, rank.place, gang.job.id, pod))
 
@@ -294,25 +296,25 @@ class KubernetesEngine:
 
         try:
             await actions.bind(self._api, pod, place, job, attempt, wanted)
-            self._book.bound(gang, attempt, pod)
-            self.teller.bound(gang, attempt, pod)
-            now = self._book.worth_of(uid_of(pod))
-            if now is not None and now[1] != place.sharing_params:  # another came while this one was on its way
-                self._start(self._worths.tell([uid_of(pod)]))
+            self._registry.bound(gang, attempt, pod)
+            self.status_writer.bound(gang, attempt, pod)
+            now = self._registry.pod_sharing(uid_of(pod))
+            if now is not None and now[1] != place.sharing_params:  # the parameters changed during the binding
+                self._start(self._annotator.update([uid_of(pod)]))
         except actions.NotBound as error:
-            self._book.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)
-        self._stir()
+            self._registry.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)
+        self._schedule_report()
 
-    def shut(self, rank: GangRank, pod: Object) -> str:
+    def node_obstacle(self, rank: GangRank, pod: Object) -> str:
         assert rank.place is not None
-        if self._survey.allows(rule_of(pod, self._survey.index), rank.place.node):
+        if self._observer.allows(rule_of(pod, self._observer.index), rank.place.node):
             return ""
         return f"node {rank.place.node} is gone or no longer allowed for it"
 
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
-        self.teller.goes(pod, why)
-        if node_name(pod) not in self._survey.nodes:
-            grace_s = 0  # no kubelet is there to say that it has ended
+        self.status_writer.write_deletion(pod, why)
+        if node_name(pod) not in self._observer.nodes:
+            grace_s = 0  # no kubelet can report its end
         if not self.settings.dry_run:
             self._start(self._delete(pod, why, grace_s))
 
@@ -323,7 +325,7 @@ class KubernetesEngine:
     def delete_owner(self, gang: PodGang, why: str) -> None:
         owner = gang.owner
         if owner is not None and not self.settings.dry_run:
-            _log.info("job %s is withdrawn: %s", gang.job.id if gang.job else "", why)
+            _log.info("withdrawing job %s: %s", gang.job.id if gang.job else "", why)
             if self._groups.remove(gang.member.key):
                 return
             self._start(self._delete_owner(gang, owner))
@@ -333,20 +335,20 @@ class KubernetesEngine:
         if found is not None and found["metadata"]["uid"] == owner["uid"]:
             await self._lookups.delete(owner["apiVersion"], owner["kind"], found)
 
-    def ask_owner(self, gang: PodGang) -> None:
-        if not gang.asking:
-            gang.asking = True
-            self._start(self._ask_owner(gang, gang.owner))
+    def check_owner(self, gang: PodGang) -> None:
+        if not gang.is_checking_owner:
+            gang.is_checking_owner = True
+            self._start(self._check_owner(gang, gang.owner))
 
-    async def _ask_owner(self, gang: PodGang, owner: Object | None) -> None:
-        """Until it is over or new pods have come."""
+    async def _check_owner(self, gang: PodGang, owner: Object | None) -> None:
+        """Repeats until the owner has ended or new pods have appeared."""
         try:
             while gang.job is not None and not gang.live():
-                self._book.owner_said(gang, await self._verdict(gang, owner))
+                self._registry.owner_checked(gang, await self._verdict(gang, owner))
                 if gang.job is not None and not gang.live():
-                    await asyncio.sleep(_ASK_AGAIN_S)
+                    await asyncio.sleep(_OWNER_CHECK_INTERVAL_S)
         finally:
-            gang.asking = False
+            gang.is_checking_owner = False
 
     async def _verdict(self, gang: PodGang, owner: Object | None) -> str:
         of_group = self._groups.verdict_on(gang.member.key)
@@ -359,26 +361,26 @@ class KubernetesEngine:
                 owner["apiVersion"], owner["kind"], gang.member.key.namespace, owner["name"]
             )  # fmt: skip
         except (ApiRefused, ApiUnreachable) as error:
-            _log.info("cannot ask %s %s: %s", owner["kind"], owner["name"], error)
-            return "goes on"
+            _log.info("cannot read %s %s: %s", owner["kind"], owner["name"], error)
+            return "active"
         return actions.verdict_on(found, owner["uid"])
 
-    def look_again(self, nodes: Iterable[str]) -> None:
-        self._survey.look_again(nodes)
+    def recount_nodes(self, nodes: Iterable[str]) -> None:
+        self._observer.recount_nodes(nodes)
 
     def watch_start(self, gang: PodGang) -> None:
         attempt, after_s = gang.attempt, self.settings.start_timeout_s
         asyncio.get_running_loop().call_later(after_s, self._start_is_due, gang, attempt, after_s)
 
     def _start_is_due(self, gang: PodGang, attempt: int, after_s: float) -> None:
-        self._book.start_timed_out(gang, attempt, after_s)
-        self._stir()
+        self._registry.start_timed_out(gang, attempt, after_s)
+        self._schedule_report()
 
-    def lacks(self, gang: PodGang, what: str) -> None:
-        self.teller.lacks(gang, what)
+    def report_unschedulable(self, gang: PodGang, what: str) -> None:
+        self.status_writer.write_unschedulable(gang, what)
 
 
-def _complain(done: Any) -> None:
-    """Nobody waits for it, so nobody else would say that it failed."""
+def _log_failure(done: Any) -> None:
+    """Logs the failure of a task that no caller waits for."""
     if not done.cancelled() and done.exception() is not None:
-        _log.error("a step failed", exc_info=done.exception())
+        _log.error("a task of the engine failed", exc_info=done.exception())

@@ -1,4 +1,4 @@
-"""Objects that pods' groups are read from, watched from the moment somebody asks for their kind."""
+"""Owners and groups of pods. A kind is watched from the first time that a pod refers to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusquad.kube.objects import Object, controller_of, key_of, name_of, namesp
 Kind = tuple[str, str]
 _KNOWN: dict[Kind, Lookup] = {(lookup.group, lookup.kind): lookup for lookup in LOOKUPS}
 _PAUSE_S = 1.0
-_MOST_LEVELS = 8
+_MAX_LEVELS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -30,46 +30,46 @@ def _path(api_version: str, kind: str, namespace: str, name: str) -> str:
 
 
 class Lookups:
-    """``find`` for those who read memberships. ``changed`` is called with the pods that had asked for an object."""
+    """``find`` for parsing memberships. ``changed`` is called with the pods that had looked up a changed object."""
 
     def __init__(self, api: AsyncKubeApi, changed: Callable[[set[str]], None]) -> None:
         self._api = api
         self._changed = changed
         self._kinds: dict[Kind, Reflector | None] = {}
-        """None: the version is not known yet."""
-        self._askers: defaultdict[tuple[Kind, str], set[str]] = defaultdict(set)
-        self._asked_by: defaultdict[str, set[tuple[Kind, str]]] = defaultdict(set)
-        self._moved = asyncio.Event()
-        """Another kind is known, or another one is wanted."""
+        """None: the API version is not known yet."""
+        self._pods_by_object: defaultdict[tuple[Kind, str], set[str]] = defaultdict(set)
+        self._objects_by_pod: defaultdict[str, set[tuple[Kind, str]]] = defaultdict(set)
+        self._progress = asyncio.Event()
+        """A kind was synced, or another one was requested."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.reading_for = ""
-        """The pod whose membership is being read."""
+        """UID of the pod whose membership is being parsed."""
 
     def find(self, group: str, kind: str, namespace: str, name: str) -> Object | NotFetched | None:
         which, key = (group, kind), f"{namespace}/{name}"
         if which not in _KNOWN:
             return None
-        self._askers[which, key].add(self.reading_for)
-        self._asked_by[self.reading_for].add((which, key))
+        self._pods_by_object[which, key].add(self.reading_for)
+        self._objects_by_pod[self.reading_for].add((which, key))
         if which not in self._kinds:
             self._kinds[which] = None
-            self._keep(self._watch(_KNOWN[which]))
+            self._start(self._watch(_KNOWN[which]))
         reflector = self._kinds[which]
         if reflector is None or not reflector.synced.is_set():
             return UNKNOWN
         return reflector.items.get(key)
 
     def forget(self, uid: str) -> None:
-        """A pod is gone."""
-        for key in self._asked_by.pop(uid, ()):
-            self._askers[key].discard(uid)
-            if not self._askers[key]:
-                del self._askers[key]
+        """Call it when a pod is deleted."""
+        for key in self._objects_by_pod.pop(uid, ()):
+            self._pods_by_object[key].discard(uid)
+            if not self._pods_by_object[key]:
+                del self._pods_by_object[key]
 
-    def maker(self, pod: Object) -> Object | None:
-        """The reference to the topmost owner that is known: a JobSet rather than the Job that it made."""
+    def top_owner(self, pod: Object) -> Object | None:
+        """Reference to the topmost known owner: a JobSet rather than the Job that it created."""
         reference, item = controller_of(pod), pod
-        for _ in range(_MOST_LEVELS):
+        for _ in range(_MAX_LEVELS):
             above = controller_of(item)
             if above is None:
                 break
@@ -82,20 +82,21 @@ class Lookups:
             item = found
         return reference
 
-    async def settled(self, within_s: float) -> None:
-        """Until all kinds are known that pods have asked for so far: what they lead to is asked for next."""
+    async def synced(self, within_s: float) -> None:
+        """Waits until all kinds that pods have looked up so far are synced. The objects found may cause further
+        lookups."""
         try:
             async with asyncio.timeout(within_s):
                 while any(reflector is None or not reflector.synced.is_set() for reflector in self._kinds.values()):
-                    self._moved.clear()
-                    await self._moved.wait()
+                    self._progress.clear()
+                    await self._progress.wait()
         except TimeoutError:
             unknown = [kind for (_, kind), reflector in self._kinds.items()
                        if reflector is None or not reflector.synced.is_set()]  # fmt: skip
-            _log.warning("%s could not be read in time: pods that depend on them wait", ", ".join(unknown))
+            _log.warning("cannot read %s in time: pods that depend on them stay pending", ", ".join(unknown))
 
     async def get(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """An object by its owner reference, asked of the server itself."""
+        """The object of an owner reference, read from the server."""
         try:
             return await self._api.get(_path(api_version, kind, namespace, name))
         except ApiRefused as error:
@@ -104,7 +105,7 @@ class Lookups:
             raise
 
     async def delete(self, api_version: str, kind: str, item: Object) -> None:
-        """Its pods go with it."""
+        """Deletes the object and its pods."""
         options = {"preconditions": {"uid": uid_of(item)}, "propagationPolicy": "Background"}
         await self._api.delete(_path(api_version, kind, namespace_of(item), name_of(item)), options)
 
@@ -113,31 +114,31 @@ class Lookups:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _keep(self, work) -> None:
+    def _start(self, work) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, lookup: Lookup) -> None:
-        """In the best version that the server has; none is as good as no such objects."""
+        """Watches the first version that the server has. Without any, there are no such objects."""
         which = (lookup.group, lookup.kind)
 
-        def hear(change: str, item: Object, before: Object | None) -> None:
-            self._tell(self._askers.get((which, key_of(item)), ()))
+        def on_change(change: str, item: Object, before: Object | None) -> None:
+            self._notify(self._pods_by_object.get((which, key_of(item)), ()))
 
         path = f"/apis/{lookup.group}/{await self._version(lookup)}/{lookup.plural}"
-        reflector = self._kinds[which] = Reflector(self._api, path, hear=hear, shrink=shrink_other)
-        self._keep(self._when_synced(which, reflector))
+        reflector = self._kinds[which] = Reflector(self._api, path, on_change=on_change, shrink=shrink_other)
+        self._start(self._when_synced(which, reflector))
         await reflector.run()
 
     async def _when_synced(self, which: Kind, reflector: Reflector) -> None:
         await reflector.synced.wait()
-        self._moved.set()
-        self._tell({uid for (kind, _), askers in self._askers.items() if kind == which for uid in askers})
+        self._progress.set()
+        self._notify({uid for (kind, _), pods in self._pods_by_object.items() if kind == which for uid in pods})
 
-    def _tell(self, askers) -> None:
-        if askers:
-            self._changed(set(askers))
+    def _notify(self, pods) -> None:
+        if pods:
+            self._changed(set(pods))
 
     async def _version(self, lookup: Lookup) -> str:
         while True:

@@ -1,11 +1,11 @@
-"""The logs of a job's pods, read through the API server.
+"""Logs of a job's pods, read through the API server.
 
-The server knows no offsets, and gives a log from an instant on, in whole seconds. So what was read is kept here for a
-while: a *spool* holds the newest of one task's output, and its offsets count from the first byte that the server had.
-To go on, the last second is asked for once more, and lines that are here already are left out by their times.
+The server has no offsets: it returns a log from a point in time on, in whole seconds. A *spool* therefore keeps the
+newest output of one task for a while, with offsets from the first byte that the server had. To continue, the last
+second is requested again, and lines that the spool has already are skipped by their timestamps.
 
-A task whose pod failed and was made again goes on in the next pod. The logs of a deleted pod are gone with it, but for
-what a spool still holds.
+If a pod fails and is recreated, the log of its task continues in the new pod. The logs of a deleted pod are lost,
+except for what a spool still holds.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.names import ATTEMPT
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of, uid_of
 
-GONE = "(the pods of this attempt are deleted, and their logs with them)\n"
-MOST_KEPT_BYTES = 8 << 20
-"""Of one task."""
-MOST_SPOOLS = 64
-MOST_A_TIME_BYTES = 16 << 20
+GONE = "(the pods of this attempt were deleted together with their logs)\n"
+MAX_SPOOL_BYTES = 8 << 20
+"""For one task."""
+MAX_SPOOLS = 64
+MAX_READ_BYTES = 16 << 20
 """More than a kubelet keeps of one container by default: 10 MiB."""
 _SECOND_CHARS = len("2026-01-01T00:00:00")
 _WAIT_S = 30.0
@@ -40,12 +40,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JobLogInfo:
-    """What the service knows of a job."""
+    """What the service knows of a job's attempts."""
 
     attempt: int
-    """The latest."""
+    """The latest one."""
     has_ended: bool
-    """It was on its cards, and is over."""
+    """It has run and ended."""
 
 
 RunOf = Callable[[str], JobLogInfo | None]
@@ -54,17 +54,17 @@ Which = tuple[str, int]
 
 
 class PodLogEngine(Protocol):
-    """The engine, as far as it is needed here."""
+    """The part of the engine that is used here."""
 
-    def ask(self, work: Callable[[AsyncKubeApi], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]: ...
+    def call_api(self, work: Callable[[AsyncKubeApi], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]: ...
     def pods_of(self, job_id: str) -> list[Object]:
-        """In the hub's thread."""
+        """Call it in the loop thread."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PodLogChunk:
-    """A piece of what a task wrote."""
+    """A piece of a task's output."""
 
     offset: int
     data: bytes
@@ -75,16 +75,16 @@ class PodLogChunk:
 class Spool:
     """The newest output of one task."""
 
-    most_bytes: int = MOST_KEPT_BYTES
+    max_bytes: int = MAX_SPOOL_BYTES
     start: int = 0
-    """The offset of the first byte that is kept."""
+    """Offset of the first byte in ``data``."""
     data: bytearray = field(default_factory=bytearray)
     done: set[str] = field(default_factory=set)
-    """Pods of which all was read."""
+    """Pods that were read completely."""
     second: str = ""
-    """Of the last line of the pod that is being read: from here on it is asked for again."""
+    """Timestamp of the last line of the current pod. The next request starts there."""
     known: Counter[bytes] = field(default_factory=Counter)
-    """Lines of that second and later that are here already."""
+    """Lines of that second or later that were read already."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -92,9 +92,9 @@ class Spool:
         return self.start + len(self.data)
 
     def take(self, content: bytes, is_last: bool) -> int:
-        """Lines with their times, as the server gives them; those that are new are kept. Says how many were. A line
-        that is not whole yet is left for the next time, unless there is none."""
-        *whole, rest = content.split(b"\n")  # and at nothing else: progress bars go back to the beginning of a line
+        """Adds the new lines of an answer with timestamps, and returns their number. An incomplete last line is left
+        for the next time, unless ``is_last``."""
+        *whole, rest = content.split(b"\n")  # not at "\r", which progress bars use to return to the start of a line
         lines = [line + b"\n" for line in whole] + ([rest] if rest and is_last else [])
         left, fresh = Counter(self.known), 0
         for line in lines:
@@ -108,18 +108,18 @@ class Spool:
         return fresh
 
     def next_pod(self, uid: str) -> None:
-        """All of this one was read."""
+        """This pod was read completely."""
         self.done.add(uid)
         self.second, self.known = "", Counter()
 
     def read(self, offset: int, limit: int) -> PodLogChunk:
-        """From the next byte that is kept where those are gone."""
+        """Starts at the first byte that is still kept."""
         begin = max(offset, self.start)
         data = bytes(self.data[begin - self.start : begin - self.start + limit])
         return PodLogChunk(begin, data, begin + len(data)) if data else PodLogChunk(offset, b"", offset)
 
     def tail(self, lines: int) -> int:
-        """The offset from which the last lines follow."""
+        """Offset of the first of the last ``lines`` lines."""
         if lines <= 0:
             return self.end
         place = len(self.data) - (1 if self.data.endswith(b"\n") else 0)
@@ -137,14 +137,14 @@ class Spool:
         self.data += text
 
     def _trim(self) -> None:
-        surplus = len(self.data) - self.most_bytes
+        surplus = len(self.data) - self.max_bytes
         if surplus > 0:
             del self.data[:surplus]
             self.start += surplus
 
 
 class PodLogSource:
-    """Where the API of the service finds logs: a ``LogSource``. Called from any thread."""
+    """The service's ``LogSource``. Any thread may call it."""
 
     def __init__(self, source: PodLogEngine, run_of: RunOf | None = None) -> None:
         self._source = source
@@ -165,7 +165,7 @@ class PodLogSource:
         return None
 
     def catch_up(self, which: Which, task: int, pods: Sequence[Object]) -> Spool:
-        """The task's spool, with all that its pods have written until now."""
+        """The task's spool with the whole output of its pods up to now."""
         spool = self._spool(which, task)
         with spool.lock:
             for pod in pods:
@@ -178,14 +178,14 @@ class PodLogSource:
         return spool
 
     def _fetch(self, spool: Spool, pod: Object, is_over: bool) -> None:
-        limit = MOST_A_TIME_BYTES
+        limit = MAX_READ_BYTES
         while True:
             content = self._get(pod, spool.second, limit)
             cut = len(content) >= limit
             fresh = spool.take(content, is_over and not cut)
             if not cut:
                 return
-            limit = MOST_A_TIME_BYTES if fresh else 2 * limit  # one second can hold more than that
+            limit = MAX_READ_BYTES if fresh else 2 * limit  # one second can contain more than the limit
 
     def _get(self, pod: Object, since: str, limit: int) -> bytes:
         query = {"container": container_of(pod), "timestamps": "true", "limitBytes": str(limit)}
@@ -193,32 +193,32 @@ class PodLogSource:
             query["sinceTime"] = f"{since}Z"
         path = f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}/log"
         try:
-            return self._source.ask(lambda api: api.read(path, **query)).result(_WAIT_S)
+            return self._source.call_api(lambda api: api.read(path, **query)).result(_WAIT_S)
         except ApiRefused as error:
-            if error.status in (400, 404):  # not started yet; or gone
+            if error.status in (400, 404):  # not started yet, or deleted
                 return b""
-            raise ConnectionError(f"the log of pod {name_of(pod)} cannot be read: {error.message}") from None
+            raise ConnectionError(f"cannot read the log of pod {name_of(pod)}: {error.message}") from None
         except (ApiUnreachable, TimeoutError) as error:
-            raise ConnectionError(f"the log of pod {name_of(pod)} cannot be read: {error or 'no answer'}") from None
+            raise ConnectionError(f"cannot read the log of pod {name_of(pod)}: {error or 'no answer'}") from None
 
     def _pods(self, job_id: str) -> list[Object]:
         async def find(api: AsyncKubeApi) -> list[Object]:
             return self._source.pods_of(job_id)
 
-        return self._source.ask(find).result(_WAIT_S)
+        return self._source.call_api(find).result(_WAIT_S)
 
     def _spool(self, which: Which, task: int) -> Spool:
-        """The one that was not used for longest makes room."""
+        """Drops the least recently used spool if there are too many."""
         with self._lock:
             spool = self._spools.pop((which, task), None) or Spool()
             self._spools[which, task] = spool
-            while len(self._spools) > MOST_SPOOLS:
+            while len(self._spools) > MAX_SPOOLS:
                 self._spools.popitem(last=False)
         return spool
 
 
 class PodLogReader:
-    """Of one moment: what the pods had written when it was first asked for a task."""
+    """Reads each task's output as it was at the first access to the task."""
 
     def __init__(self, logs: PodLogSource, which: Which, tasks: dict[int, list[Object]]) -> None:
         self._logs = logs
@@ -251,7 +251,7 @@ class PodLogReader:
 
 
 class GoneReader:
-    """Says that there is nothing to read any more, where the output would have been."""
+    """Shows a note in place of logs that were deleted."""
 
     def __init__(self) -> None:
         self._spool = Spool()
@@ -271,7 +271,8 @@ class GoneReader:
 
 
 def tasks_of(pods: Sequence[Object]) -> dict[int, list[Object]]:
-    """Pods by the rank of their task, the oldest first. Those we made say their rank; others are counted in order."""
+    """Pods by the rank of their task, oldest first. Pods created by gpusquad carry their rank; others are numbered in
+    order."""
     seats: dict[tuple[Any, ...], list[Object]] = {}
     for pod in sorted((pod for pod in pods if node_name(pod)), key=lambda pod: (place_of(pod)[:3], _age(pod))):
         seats.setdefault(_seat(pod), []).append(pod)
@@ -284,20 +285,20 @@ def tasks_of(pods: Sequence[Object]) -> dict[int, list[Object]]:
 
 
 def container_of(pod: Object) -> str:
-    """The first that has cards, else the first of all."""
+    """The first container with cards, or else the first one."""
     names = [each["name"] for each in pod["spec"]["containers"]]
     with_cards = [name for name, _ in cards_by_container(pod) if name in names]
     return (with_cards or names)[0]
 
 
 def _seat(pod: Object) -> tuple[Any, ...]:
-    """Pods of one seat follow each other; a pod without a number has a seat of its own."""
+    """Pods with equal keys belong to one task. A pod without an index has a key of its own."""
     place: Place = place_of(pod)
     return place[:3] if place[2] else (*place[:3], uid_of(pod))
 
 
 def _attempt(pod: Object, latest: int) -> int:
-    """For which it was bound. One that does not say runs now."""
+    """The attempt that the pod was bound for; without the annotation, the latest."""
     text = annotations_of(pod).get(ATTEMPT, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else latest
 
@@ -307,5 +308,5 @@ def _age(pod: Object) -> tuple[str, str]:
 
 
 def _mark(line: bytes) -> bytes:
-    """Long lines are remembered short."""
+    """A short key for a line."""
     return line if len(line) <= 64 else line[:32] + hashlib.blake2b(line, digest_size=16).digest()

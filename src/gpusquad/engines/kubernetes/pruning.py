@@ -1,4 +1,4 @@
-"""Drops what nobody here reads from objects as they come: a cluster's pods are kept by the ten thousand."""
+"""Drops unused fields from watched objects, because a cluster may have tens of thousands of pods."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shrink_node(node: Object) -> Object:
 
 
 def shrink_other(item: Object) -> Object:
-    """In place: whatever else is watched."""
+    """In place, for all other kinds."""
     _shrink_metadata(item)
     return item
 

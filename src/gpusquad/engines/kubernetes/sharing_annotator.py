@@ -1,7 +1,7 @@
-"""What a job is worth beside others, as annotations of its pods: their nodes' agents go by it.
+"""Keeps the sharing annotations of running pods up to date. The agents read them.
 
-Its priority, estimate and goals stand there as its user said them. What users cannot say is written by us: the weight
-is that of its tenant, and when a deadline is depends on when the job was submitted.
+Users write the priority, the estimate and the SLO. The scheduler writes the rest: the weight is that of the tenant, and
+a deadline depends on the time of submission.
 """
 
 from __future__ import annotations
@@ -12,74 +12,77 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from gpusquad.kube.names import KNOWN
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of
-from gpusquad.kube.sharing_annotations import worth_of
+from gpusquad.kube.sharing_annotations import sharing_annotations
 from gpusquad.model.known_rates import known_text
 from gpusquad.model.sharing_params import SharingParams
 
 Find = Callable[[str], tuple[Object, SharingParams] | None]
-"""By uid: a pod on its node, as it was seen last, and what it is worth now."""
+"""By UID: a pod on its node as last seen, and its sharing parameters."""
 Write = Callable[[Object, Mapping[str, str | None]], Awaitable[str]]
-"""Returns why it could not be done; empty: it is."""
+"""Returns why it failed; empty: done."""
 _log = logging.getLogger(__name__)
 
 
-def told_at_binding(pod: Object, sharing_params: SharingParams) -> dict[str, str]:
-    """A binding adds annotations and takes none away: what its user made up is written over."""
-    said = annotations_of(pod)
-    told = {KNOWN: known_text(sharing_params), **worth_of(sharing_params)}
-    return {name: text for name, text in told.items() if text or name in said}
+def binding_annotations(pod: Object, params: SharingParams) -> dict[str, str]:
+    """Annotations to add with the binding. A binding cannot remove annotations, so a user's own values are
+    overwritten."""
+    annotations = annotations_of(pod)
+    expected = {KNOWN: known_text(params), **sharing_annotations(params)}
+    return {name: text for name, text in expected.items() if text or name in annotations}
 
 
 class SharingAnnotator:
-    """Has pods that run say what they are worth now, whoever wrote something else there. All in the hub's thread."""
+    """Overwrites sharing annotations that differ from the current parameters. Used in the loop thread."""
 
     def __init__(self, find: Find, write: Write) -> None:
         self._find = find
         self._write = write
         self._writing: set[str] = set()
-        self._told: dict[str, dict[str, str]] = {}
-        """By uid, what was written last. What the watch shows of a pod may be older."""
+        self._written: dict[str, dict[str, str]] = {}
+        """By UID, what was written last. The watch may still show an older state."""
         self._failed: dict[str, str] = {}
-        """By uid, why the last try failed."""
+        """By UID, why the last write failed."""
 
-    async def tell(self, uids: Iterable[str]) -> None:
-        """Nothing is written to pods that say it already. One that cannot be written to holds up no other."""
-        await asyncio.gather(*(self._tell(uid) for uid in uids if uid not in self._writing))
+    async def update(self, uids: Iterable[str]) -> None:
+        """Writes only where something differs. A failing pod does not delay the others."""
+        await asyncio.gather(*(self._update(uid) for uid in uids if uid not in self._writing))
 
-    async def look_at_all(self, uids: Iterable[str]) -> None:
-        """Now and then: these are all pods there are."""
-        there = set(uids)
-        self._told = {uid: worth for uid, worth in self._told.items() if uid in there}
-        self._failed = {uid: why for uid, why in self._failed.items() if uid in there}
-        await self.tell(there)
+    async def check_all(self, uids: Iterable[str]) -> None:
+        """Periodic check. ``uids`` are all running pods."""
+        existing = set(uids)
+        self._written = {uid: expected for uid, expected in self._written.items() if uid in existing}
+        self._failed = {uid: why for uid, why in self._failed.items() if uid in existing}
+        await self.update(existing)
 
-    async def _tell(self, uid: str) -> None:
+    async def _update(self, uid: str) -> None:
         self._writing.add(uid)
         try:
-            await self._tell_until_it_holds(uid)
+            await self._write_until_current(uid)
         finally:
             self._writing.discard(uid)
 
-    async def _tell_until_it_holds(self, uid: str) -> None:
-        """It may be worth something else by the time that it was written."""
+    async def _write_until_current(self, uid: str) -> None:
+        """Repeats if the parameters changed during the write."""
         written: dict[str, str] | None = None
         while (found := self._find(uid)) is not None:
-            pod, worth = found[0], worth_of(found[1])
-            if worth == written or (written is None and self._says(pod, uid, worth)):
+            pod, expected = found[0], sharing_annotations(found[1])
+            if expected == written or (written is None and self._is_current(pod, uid, expected)):
                 return
-            why = await self._write(pod, {name: text or None for name, text in worth.items()})
+            why = await self._write(pod, {name: text or None for name, text in expected.items()})
             if why:
-                self._complain(uid, pod, why)
+                self._log_failure(uid, pod, why)
                 return
-            written = self._told[uid] = worth
+            written = self._written[uid] = expected
             self._failed.pop(uid, None)
 
-    def _says(self, pod: Object, uid: str, worth: dict[str, str]) -> bool:
-        said = annotations_of(pod)
-        return self._told.get(uid, worth) == worth and all(said.get(name, "") == text for name, text in worth.items())
+    def _is_current(self, pod: Object, uid: str, expected: dict[str, str]) -> bool:
+        annotations = annotations_of(pod)
+        return self._written.get(uid, expected) == expected and all(
+            annotations.get(name, "") == text for name, text in expected.items()
+        )
 
-    def _complain(self, uid: str, pod: Object, why: str) -> None:
-        """Once: it is tried again whenever pods are looked at."""
+    def _log_failure(self, uid: str, pod: Object, why: str) -> None:
+        """Logs each failure once. The next periodic check tries again."""
         if self._failed.get(uid) != why:
-            _log.warning("pod %s/%s does not say what it is worth: %s", namespace_of(pod), name_of(pod), why)
+            _log.warning("cannot write the sharing annotations of pod %s/%s: %s", namespace_of(pod), name_of(pod), why)
         self._failed[uid] = why

@@ -1,4 +1,4 @@
-"""Everything the engine watches, turned into what the book and the survey hear of."""
+"""All watches of the engine. They feed the gang registry and the cluster observer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
-from gpusquad.engines.kubernetes.client.reflector import Hear, Reflector
+from gpusquad.engines.kubernetes.client.reflector import OnChange, Reflector
 from gpusquad.engines.kubernetes.filters.storage import Section
 from gpusquad.engines.kubernetes.gangs.pod_gang import is_over, node_name
 from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
@@ -26,21 +26,28 @@ _STORAGE: dict[Section, str] = {
 
 
 class ClusterWatches:
-    """``stirred`` is called after every change that the service may have to hear of."""
+    """``changed`` is called after every change that may concern the service."""
 
-    def __init__(self, api: AsyncKubeApi, book: GangRegistry, survey: ClusterObserver, lookups: Lookups, scheduler: str,
-                 stirred: Callable[[], None]) -> None:  # fmt: skip
-        self._book = book
-        self._survey = survey
+    def __init__(
+        self,
+        api: AsyncKubeApi,
+        registry: GangRegistry,
+        observer: ClusterObserver,
+        lookups: Lookups,
+        scheduler: str,
+        changed: Callable[[], None],
+    ) -> None:
+        self._registry = registry
+        self._observer = observer
         self._lookups = lookups
         self._scheduler = scheduler
-        self._stirred = stirred
-        self.pods = Reflector(api, "/api/v1/pods", hear=self._pod, shrink=shrink_pod)
-        self.nodes = Reflector(api, "/api/v1/nodes", hear=self._node, shrink=shrink_node)
+        self._changed = changed
+        self.pods = Reflector(api, "/api/v1/pods", on_change=self._pod, shrink=shrink_pod)
+        self.nodes = Reflector(api, "/api/v1/nodes", on_change=self._node, shrink=shrink_node)
         self._others = [
-            Reflector(api, "/api/v1/namespaces", hear=self._namespace, shrink=shrink_other),
+            Reflector(api, "/api/v1/namespaces", on_change=self._namespace, shrink=shrink_other),
             *(
-                Reflector(api, path, hear=self._stored(section), shrink=shrink_other)
+                Reflector(api, path, on_change=self._storage_listener(section), shrink=shrink_other)
                 for section, path in _STORAGE.items()
             ),
         ]
@@ -48,20 +55,20 @@ class ClusterWatches:
 
     @property
     def all(self) -> list[Reflector]:
-        """What pods are judged by comes before the pods."""
+        """Objects that decide about pods come before the pods."""
         return [*self._others, self.nodes, self.pods]
 
     async def synced(self) -> None:
         await asyncio.gather(*(reflector.synced.wait() for reflector in self.all))
 
-    def see_again(self, uids: set[str]) -> None:
-        """What these pods' groups are read from has changed."""
+    def reparse(self, uids: set[str]) -> None:
+        """The owners or groups of these pods have changed."""
         for uid in sorted(uids & self._ours.keys()):
-            self._see(self._ours[uid])
-        self._stirred()
+            self._parse(self._ours[uid])
+        self._changed()
 
     def ours(self, uid: str) -> Object | None:
-        """A pod of ours as it was seen last."""
+        """A pod of this scheduler as last seen."""
         return self._ours.get(uid)
 
     def _pod(self, change: str, pod: Object, before: Object | None) -> None:
@@ -72,56 +79,56 @@ class ClusterWatches:
         if pod["spec"].get("schedulerName") == self._scheduler:
             self._ours_changed(change, pod)
         if node_before and node_before != node:
-            self._survey.pod_off(pod, node_before)
+            self._observer.pod_off(pod, node_before)
         if node:
-            self._survey.pod_on(pod, node)
-        self._stirred()
+            self._observer.pod_on(pod, node)
+        self._changed()
 
     def _index(self, is_there: bool, pod: Object, moved: bool) -> None:
-        """Also pods that wait: their anti-affinity may match others, whose rules are then to be made again."""
-        index = self._survey.index
+        """Pending pods too: their anti-affinity may match other pods, whose rules then have to be built again."""
+        index = self._observer.index
         new_terms = index.put(pod) if is_there else index.remove(pod)
         for other in self._ours.values() if new_terms else ():
             namespace = index.namespaces.get(namespace_of(other))
             if any(term.matches(labels_of(other), namespace_of(other), namespace) for term in new_terms or ()):
-                self._see(other)
+                self._parse(other)
         if moved:
-            self._survey.live_changed()
+            self._observer.live_changed()
 
     def _ours_changed(self, change: str, pod: Object) -> None:
         uid = uid_of(pod)
         if change == "deleted":
             self._ours.pop(uid, None)
             self._lookups.forget(uid)
-            self._book.gone(pod)
+            self._registry.gone(pod)
         else:
             self._ours[uid] = pod
-            self._see(pod)
+            self._parse(pod)
 
-    def _see(self, pod: Object) -> None:
+    def _parse(self, pod: Object) -> None:
         self._lookups.reading_for = uid_of(pod)
-        self._book.seen(pod)
+        self._registry.seen(pod)
 
     def _node(self, change: str, node: Object, before: Object | None) -> None:
         if change == "deleted":
-            self._survey.node_gone(name_of(node))
-            self._book.node_gone(name_of(node))
+            self._observer.node_gone(name_of(node))
+            self._registry.node_gone(name_of(node))
         else:
-            self._survey.node_seen(node)
-        self._stirred()
+            self._observer.node_seen(node)
+        self._changed()
 
     def _namespace(self, change: str, item: Object, before: Object | None) -> None:
-        self._survey.index.put_namespace(name_of(item), None if change == "deleted" else labels_of(item))
-        self._survey.live_changed()
-        self._stirred()
+        self._observer.index.put_namespace(name_of(item), None if change == "deleted" else labels_of(item))
+        self._observer.live_changed()
+        self._changed()
 
-    def _stored(self, section: Section) -> Hear:
-        def hear(change: str, item: Object, before: Object | None) -> None:
+    def _storage_listener(self, section: Section) -> OnChange:
+        def on_change(change: str, item: Object, before: Object | None) -> None:
             if change == "deleted":
-                self._survey.storage.drop(section, item)
+                self._observer.storage.drop(section, item)
             else:
-                self._survey.storage.put(section, item)
-            self._survey.live_changed()
-            self._stirred()
+                self._observer.storage.put(section, item)
+            self._observer.live_changed()
+            self._changed()
 
-        return hear
+        return on_change

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.core.job_objects import JobObjectRequest, TaskProgram
-from gpusquad.engines.kubernetes.create.annotations import changed_to
+from gpusquad.engines.kubernetes.create.annotations import annotation_changes
 from gpusquad.engines.kubernetes.create.environment import literal
 from gpusquad.engines.kubernetes.create.manifests import JobManifests, ManifestSettings, owned_by, plan_of, resources_of
 from gpusquad.engines.kubernetes.create.names import dns_label, group_name, job_names
@@ -208,12 +208,14 @@ def test_what_cannot_be_made_is_refused(job: Job, settings: ManifestSettings, fi
 
 
 def test_what_is_no_longer_said_is_taken_away():
-    said = changed_to(replace(one(), estimate_us=90_000_000, priority="normal"))
+    said = annotation_changes(replace(one(), estimate_us=90_000_000, priority="normal"))
     assert said["gpusquad.io/estimate"] == "90s"
     assert said["gpusquad.io/priority"] is None
     assert said["gpusquad.io/slo"] is None
     goals = replace(one(), submitted_us=7, slo=Slo(7_200_000_007, 20_000, 5.0, 0.999))
-    assert changed_to(goals)["gpusquad.io/slo"] == "deadline=7200s,latency=20ms,throughput=5.0,availability=0.999"
+    assert (
+        annotation_changes(goals)["gpusquad.io/slo"] == "deadline=7200s,latency=20ms,throughput=5.0,availability=0.999"
+    )
 
 
 def one() -> Job:

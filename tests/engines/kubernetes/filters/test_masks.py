@@ -229,9 +229,9 @@ def test_pods_stay_where_they_are_when_nodes_come_and_go():
 
 
 def test_old_answers_make_room(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(masks_module, "KEPT", 3)
-    monkeypatch.setattr("gpusquad.engines.kubernetes.filters.static.KEPT", 3)
-    monkeypatch.setattr("gpusquad.engines.kubernetes.filters.pod_counts.KEPT", 2)
+    monkeypatch.setattr(masks_module, "MAX_MASKS", 3)
+    monkeypatch.setattr("gpusquad.engines.kubernetes.filters.static.MAX_MASKS", 3)
+    monkeypatch.setattr("gpusquad.engines.kubernetes.filters.pod_counts.MAX_COUNTS", 2)
     masks = NodeMasks([node("a", zone="0"), node("b", zone="1")])
     for _ in range(2):
         for zone in range(8):
@@ -250,9 +250,9 @@ def test_reasons_are_counted_once_a_node_and_name_the_taint():
     port = [{"ports": [{"containerPort": 1, "hostPort": 80}]}]
     index.put(plain("other", nodeName="b", containers=port))
     assert explain(rule_of(plain(nodeSelector={"zone": "1"}, containers=port)), nodes, index) == [
-        ("a port of the host that the pod asks for is taken", 1),
+        ("a host port of the pod is in use", 1),
         ("cordoned (unschedulable)", 1),
-        ("not among the nodes that its node selector or node affinity names", 1),
+        ("excluded by its node selector or node affinity", 1),
         ("taint x=y:NoSchedule not tolerated", 1),
     ]
 

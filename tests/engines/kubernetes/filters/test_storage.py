@@ -50,8 +50,8 @@ def mask(one: Object, where: list[Object], kept: Storage, index: PodIndex | None
 LATE = ("classes", {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"})
 WAITING = {
     "no claim": ([], "does not exist"),
-    "not bound": ([("claims", claim(volumeName=""))], "waits until PersistentVolumeClaim default/data is bound"),
-    "not bound yet": ([("claims", claim(annotations={}))], "waits until"),
+    "not bound": ([("claims", claim(volumeName=""))], "waiting until PersistentVolumeClaim default/data is bound"),
+    "not bound yet": ([("claims", claim(annotations={}))], "waiting until"),
     "bound late": ([("claims", claim(volumeName="", storageClassName="late")), LATE], "WaitForFirstConsumer"),
     "bound late, old way": (
         [("claims", claim(volumeName="", annotations={"volume.beta.kubernetes.io/storage-class": "late"})), LATE],
@@ -90,7 +90,7 @@ def test_a_bound_claim_lets_a_pod_go_where_its_volume_is():
     rule = rule_of(pod("data"))
     assert masks.mask(rule).tolist() == [True, False, False]
     assert masks.waits_for(rule) == ""
-    assert masks.explain(rule) == [("a volume of the pod cannot be reached from there", 2)]
+    assert masks.explain(rule) == [("a volume of the pod is not accessible from there", 2)]
     assert masks.waits_for(rule_of(pod())) == ""
     kept.drop("claims", claim())
     assert not masks.mask(rule).any()
@@ -131,7 +131,7 @@ def test_a_claim_for_one_pod_is_free_when_that_pod_is_gone():
     assert masks.mask(rule).all()
     index.put(user)
     assert not masks.mask(rule).any()
-    assert "another has it" in masks.waits_for(rule)
+    assert "another pod uses it" in masks.waits_for(rule)
     index.remove(user)
     assert masks.mask(rule).all()
 

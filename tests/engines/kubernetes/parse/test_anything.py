@@ -41,13 +41,13 @@ RESOURCES = ["cpu", "memory", "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia
 texts = st.text(max_size=300) | st.sampled_from(
     ["", "1", "2", "0.5", "g", "true", "false", "2h", "1e9", "9" * 30, "p99=20ms", "deadline=1e9"]
 )
-said = st.dictionaries(st.sampled_from(NAMES), texts, max_size=6)
+annotations = st.dictionaries(st.sampled_from(NAMES), texts, max_size=6)
 amounts = st.dictionaries(
     st.sampled_from(RESOURCES), st.sampled_from(["0", "1", "2", "50", "8Gi", "1m"]) | texts, max_size=4
 )
 
 
-@given(said, said, amounts)
+@given(annotations, annotations, amounts)
 def test_an_answer_or_a_refusal(labels: dict[str, str], annotations: dict[str, str], asked: dict[str, str]):
     item = pod("p", asking(requests=asked), labels=labels, annotations=annotations)
     with contextlib.suppress(Invalid):

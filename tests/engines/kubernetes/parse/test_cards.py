@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.parse.cards import cards_by_container, hand_out
+from gpusquad.engines.kubernetes.parse.cards import assign_cards, cards_by_container
 from gpusquad.engines.kubernetes.parse.pins import pin_of, pin_text
-from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.kube.errors import MalformedField
 from gpusquad.kube.names import CARDS
 from tests.engines.kubernetes.parse.making import asking, container, pod
@@ -35,8 +35,8 @@ def test_who_runs_side_by_side_has_different_cards(running: list[int], starting:
         container(f"i{i}", gpus=count) | ({"restartPolicy": "Always"} if stays else {})
         for i, (stays, count) in enumerate(starting)
     ]
-    all_cards = [f"GPU-{i}" for i in range(ask_of(item).gpus)]
-    given_out = hand_out(item, all_cards)
+    all_cards = [f"GPU-{i}" for i in range(request_of_pod(item).gpus)]
+    given_out = assign_cards(item, all_cards)
     assert {name: len(ids) for name, ids in given_out.items()} == dict(cards_by_container(item))
     beside: set[str] = set()
     for i, (stays, _) in enumerate(starting):
@@ -54,7 +54,7 @@ def test_who_runs_side_by_side_has_different_cards(running: list[int], starting:
 @pytest.mark.parametrize("ids", [[], ["GPU-1"], ["GPU-1", "GPU-2", "GPU-3"]])
 def test_cards_that_do_not_match_what_is_asked_for_are_a_mistake(ids: list[str]):
     with pytest.raises(ValueError, match="cards for a pod"):
-        hand_out(pod("p", container(gpus=2)), ids)
+        assign_cards(pod("p", container(gpus=2)), ids)
 
 
 @given(st.dictionaries(names, cards, max_size=5))

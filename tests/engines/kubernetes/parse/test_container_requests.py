@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.parse.container_requests import asked_by, effective
+from gpusquad.engines.kubernetes.parse.container_requests import container_requests, pod_amounts
 from gpusquad.kube.objects import Object
 from gpusquad.kube.quantity import UNIT_NANOS
 from tests.engines.kubernetes.parse.making import asking, container, pod
@@ -18,7 +18,7 @@ inits = st.lists(st.tuples(st.booleans(), asks), max_size=5)
 
 
 def taken(item: Object) -> dict[str, int]:
-    return effective(item, asked_by(item))
+    return pod_amounts(item, container_requests(item))
 
 
 def whole_amounts(item: Object) -> dict[str, int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, IncompleteGang, gang_of
 from gpusquad.engines.kubernetes.parse.groups import GroupKey, Membership, RoleSize
 from gpusquad.engines.kubernetes.parse.ids import ALPHABET, LENGTH, job_id
-from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.kube.errors import MalformedField, UnsupportedField
 from gpusquad.kube.objects import Object, name_of
 from gpusquad.model.errors import Invalid
@@ -25,8 +25,8 @@ RI = "training.kubeflow.org/replica-index"
 ONE_GPU = Request(gpus=1, extras=(("pods", 1),))
 
 
-def group(least: int = 2, *, remakes: bool = True, **more: object) -> Membership:
-    return replace(Membership(KEY, least, least, remakes), **more)  # type: ignore[arg-type]
+def group(least: int = 2, *, recreates: bool = True, **more: object) -> Membership:
+    return replace(Membership(KEY, least, least, recreates), **more)  # type: ignore[arg-type]
 
 
 def formed(membership: Membership, *pods: Object, **more: object) -> CompleteGang:
@@ -40,7 +40,7 @@ def names(pods: tuple[Object, ...]) -> list[str]:
 
 
 def test_a_gang_with_all_that_it_says():
-    said = {
+    annotations = {
         "gpusquad.io/user": "ada",
         "gpusquad.io/queue": "nightly",
         "gpusquad.io/lane": "large",
@@ -54,7 +54,15 @@ def test_a_gang_with_all_that_it_says():
         "args": ["train.py\n", "--lr  1"],
     }
     pods = [
-        pod(f"w-{i}", container("log"), main, annotations=said, owner=OWNER, priority=10, activeDeadlineSeconds=7200)
+        pod(
+            f"w-{i}",
+            container("log"),
+            main,
+            annotations=annotations,
+            owner=OWNER,
+            priority=10,
+            activeDeadlineSeconds=7200,
+        )
         for i in range(2)
     ]
     job = formed(group(), *pods).job
@@ -77,7 +85,7 @@ def test_a_gang_with_all_that_it_says():
 
 
 def test_what_the_group_says_holds_for_pods_that_do_not():
-    told = group(1, said=(("gpusquad.io/estimate", "1h"), ("gpusquad.io/queue", "day")))
+    told = group(1, annotations=(("gpusquad.io/estimate", "1h"), ("gpusquad.io/queue", "day")))
     job = formed(told, pod("p", annotations={"gpusquad.io/queue": "night"})).job
     assert (job.estimate_us, job.queue, job.user) == (3_600_000_000, "night", "team")
 
@@ -108,7 +116,7 @@ def test_a_priority_of_the_group_is_heard_first():
 
 
 @pytest.mark.parametrize(
-    ("remakes", "owner", "wish", "preemptible"),
+    ("recreates", "owner", "wish", "preemptible"),
     [
         (True, OWNER, None, True),
         (True, OWNER, "false", False),
@@ -118,10 +126,10 @@ def test_a_priority_of_the_group_is_heard_first():
         (False, None, "true", False),
     ],
 )
-def test_only_who_comes_again_is_preempted(remakes: bool, owner: Object | None, wish: str | None, preemptible: bool):
-    said = {} if wish is None else {"gpusquad.io/preemptible": wish}
-    item = pod(owner=owner, annotations=said, preemptionPolicy="Never")
-    assert formed(group(1, remakes=remakes), item).job.checkpoint.preemptible is preemptible
+def test_only_who_comes_again_is_preempted(recreates: bool, owner: Object | None, wish: str | None, preemptible: bool):
+    annotations = {} if wish is None else {"gpusquad.io/preemptible": wish}
+    item = pod(owner=owner, annotations=annotations, preemptionPolicy="Never")
+    assert formed(group(1, recreates=recreates), item).job.checkpoint.preemptible is preemptible
 
 
 def test_roles_have_the_names_that_their_maker_gave_them():
@@ -157,7 +165,9 @@ def test_names_are_ordered_by_their_numbers():
 
 
 def test_where_pods_may_run_is_part_of_what_they_ask_for():
-    result = formed(group(), pod("a"), pod("b"), ask=lambda item: replace(ask_of(item), where=name_of(item)))
+    result = formed(
+        group(), pod("a"), pod("b"), request_of=lambda item: replace(request_of_pod(item), where=name_of(item))
+    )
     assert [role.request.where for role in result.job.roles] == ["a", "b"]
 
 
@@ -191,8 +201,8 @@ def test_pods_of_finished_attempts_count_for_nothing():
 
 def test_gated_pods_are_waited_for():
     held = pod("b", schedulingGates=[{"name": "x"}])
-    words = "1 of 2 pods of PodGroup team/g; 1 held back by scheduling gates"
-    assert gang_of(group(2), [pod("a"), held]) == IncompleteGang(1, 2, words)
+    parts = "1 of 2 pods of PodGroup team/g; 1 held back by scheduling gates"
+    assert gang_of(group(2), [pod("a"), held]) == IncompleteGang(1, 2, parts)
 
 
 def test_more_pods_than_the_gang_needs_come_alone():
@@ -231,7 +241,7 @@ def test_pods_of_another_scheduler_count_as_there():
 
 
 @pytest.mark.parametrize(
-    ("item", "kind", "words"),
+    ("item", "kind", "expected"),
     [
         (pod("p", asking(requests={"cpu": "x"})), MalformedField, "pod p: main.resources.requests"),
         (pod(resourceClaims=[{}]), UnsupportedField, "pod one: spec.resourceClaims"),
@@ -245,17 +255,17 @@ def test_pods_of_another_scheduler_count_as_there():
         (pod(created="yesterday"), MalformedField, "creationTimestamp"),
     ],
 )
-def test_what_cannot_be_a_job_says_why(item: Object, kind: type[Invalid], words: str):
+def test_what_cannot_be_a_job_says_why(item: Object, kind: type[Invalid], expected: str):
     error = gang_of(group(1), [item])
     assert isinstance(error, kind)
-    assert words in str(error)
+    assert expected in str(error)
 
 
 def test_pods_that_all_differ_are_too_many_roles():
     pods = [pod(f"p{i}", container(cpu=i + 1)) for i in range(300)]
     error = gang_of(group(300), pods)
     assert isinstance(error, UnsupportedField)
-    assert "300 different things" in str(error)
+    assert "300 different requests" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -282,14 +292,14 @@ def test_long_commands_are_cut():
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.integers(0, 9))
-def test_ids_follow_from_uids(first: str, second: str, life: int):
-    mine, other = job_id(replace(KEY, uid=first), life), job_id(replace(KEY, uid=second), life)
+def test_ids_follow_from_uids(first: str, second: str, incarnation: int):
+    mine, other = job_id(replace(KEY, uid=first), incarnation), job_id(replace(KEY, uid=second), incarnation)
     assert (mine == other) == (first == second)
     assert len(mine) == LENGTH
     assert set(mine) <= set(ALPHABET)
     assert mine[0] in ALPHABET[:8]
-    assert mine != job_id(replace(KEY, uid=first), life + 1)
-    assert mine == job_id(replace(KEY, uid=first, name="another", kind="Job"), life)
+    assert mine != job_id(replace(KEY, uid=first), incarnation + 1)
+    assert mine == job_id(replace(KEY, uid=first, name="another", kind="Job"), incarnation)
 
 
 def test_a_provisional_key_has_no_id():
@@ -326,7 +336,7 @@ def test_the_order_in_which_pods_come_does_not_matter(made: list, least: int, ra
     if isinstance(first, CompleteGang):
         assert len(first.members) == least == first.job.tasks
         requests = [role.request for role in first.job.roles for _ in range(role.count)]
-        assert [ask_of(each) for each in first.members] == requests
+        assert [request_of_pod(each) for each in first.members] == requests
         assert not set(names(first.members)) & set(names(first.surplus))
         again = gang_of(group(least), first.members)
         assert again == replace(first, surplus=())

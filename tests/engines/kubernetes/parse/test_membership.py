@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.engines.kubernetes.parse.groups import GroupKey, Membership, by_itself
+from gpusquad.engines.kubernetes.parse.groups import GroupKey, Membership, single_membership
 from gpusquad.engines.kubernetes.parse.lookups import LOOKUPS, NotFetched
 from gpusquad.engines.kubernetes.parse.membership import membership_of
 from gpusquad.kube.objects import Object
@@ -34,7 +34,7 @@ WHICH_FIRST = {
         "g",
         4,
         4,
-        remakes=True,
+        recreates=True,
     ),
     "a group before the owner": Case(
         of_job(INDEXED, annotations={"gpusquad.io/group": "g", "gpusquad.io/group-size": "2"}),
@@ -43,10 +43,10 @@ WHICH_FIRST = {
         "g",
         2,
         2,
-        remakes=True,
+        recreates=True,
     ),
     "a pod that wants no gang": Case(
-        of_job(INDEXED, annotations={"gpusquad.io/gang": "false"}), (INDEXED,), "Pod", "p", 1, 1, remakes=True
+        of_job(INDEXED, annotations={"gpusquad.io/gang": "false"}), (INDEXED,), "Pod", "p", 1, 1, recreates=True
     ),
 }
 CASES = BY_OWNER | BY_GROUP | WHICH_FIRST
@@ -57,7 +57,12 @@ def test_conventions(name: str):
     case = CASES[name]
     found = membership_of(case.pod, finder(*case.items))
     assert (found.key.kind, found.key.namespace, found.key.name) == (case.kind, "team", case.name)
-    assert (found.size, found.least, found.remakes, found.parts) == (case.size, case.least, case.remakes, case.parts)
+    assert (found.size, found.least, found.recreates, found.parts) == (
+        case.size,
+        case.least,
+        case.recreates,
+        case.parts,
+    )
     assert not found.waits_for
     assert found.key.uid
 
@@ -90,7 +95,7 @@ def test_a_group_that_is_not_there_is_waited_for():
 def test_another_owner_of_the_same_name_is_not_the_owner():
     other = INDEXED | {"metadata": INDEXED["metadata"] | {"uid": "another"}}
     found = membership_of(of_job(INDEXED), finder(other))
-    assert (found.size, found.waits_for) == (None, "Job team/train is not the one that made the pod")
+    assert (found.size, found.waits_for) == (None, "Job team/train is not the one that created the pod")
 
 
 def test_an_owner_of_itself_ends_the_search():
@@ -105,10 +110,15 @@ OWN_REFERENCE = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "cont
 def test_what_a_group_says_and_its_priority_go_along():
     assert membership_of(pod("p", schedulingGroup={"podGroupName": "g"}), finder(NATIVE)).priority == 7
     found = membership_of(of_job(JOB_OF_JOBSET), finder(JOB_OF_JOBSET, JOBSET))
-    assert found.said == (("gpusquad.io/estimate", "2h"),)
+    assert found.annotations == (("gpusquad.io/estimate", "2h"),)
     assert found.owner_uid == "uid-of-Job-train"
-    single = by_itself(found, of_job(JOB_OF_JOBSET))
-    assert (single.key.uid, single.least, single.remakes, single.said) == ("uid-of-p", 1, True, found.said)
+    single = single_membership(found, of_job(JOB_OF_JOBSET))
+    assert (single.key.uid, single.least, single.recreates, single.annotations) == (
+        "uid-of-p",
+        1,
+        True,
+        found.annotations,
+    )
 
 
 def test_whatever_is_looked_up_is_in_the_table():

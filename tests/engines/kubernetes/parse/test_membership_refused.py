@@ -51,7 +51,7 @@ BIG = {"groupName": "a", "replicas": 90_000, "numOfHosts": 90_000}
 
 
 @pytest.mark.parametrize(
-    ("item", "other", "words"),
+    ("item", "other", "expected"),
     [
         (
             pod("p", schedulingGroup={"podGroupName": "g"}),
@@ -81,6 +81,6 @@ BIG = {"groupName": "a", "replicas": 90_000, "numOfHosts": 90_000}
         (of_job(RAY), changed(RAY, workerGroupSpecs=[BIG]), "100000"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(item: Object, other: Object, words: str):
-    with pytest.raises(UnsupportedField, match=words):
+def test_what_cannot_be_honoured_is_refused(item: Object, other: Object, expected: str):
+    with pytest.raises(UnsupportedField, match=expected):
         membership_of(item, finder(other))

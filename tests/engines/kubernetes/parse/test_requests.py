@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.engines.kubernetes.parse.requests import ask_of, is_gated
+from gpusquad.engines.kubernetes.parse.requests import is_gated, request_of_pod
 from gpusquad.kube.errors import MalformedField, UnsupportedField
 from gpusquad.kube.objects import Object
 from gpusquad.model.job import Request
@@ -27,7 +27,7 @@ spec:
 
 
 def test_a_pod_as_people_write_it():
-    assert ask_of(read(TRAINING)) == Request(
+    assert request_of_pod(read(TRAINING)) == Request(
         gpus=4,
         cpu_milli=3600,
         memory_bytes=64 * 2**30 + 64 * 2**20,
@@ -37,30 +37,30 @@ def test_a_pod_as_people_write_it():
 
 
 def test_a_pod_that_asks_for_nothing_takes_its_place_among_pods():
-    assert ask_of(pod("p", {"name": "main"})) == Request(extras=(("pods", 1),))
+    assert request_of_pod(pod("p", {"name": "main"})) == Request(extras=(("pods", 1),))
 
 
 def test_containers_have_their_cards_apart():
     one, two, three = (container(name, gpus=count) for name, count in (("a", 1), ("b", 2), ("c", 3)))
-    assert (ask_of(pod("p", one)).gpus_together, ask_of(pod("p", three)).gpus_together) == (0, 0)
-    apart = ask_of(pod("p", one, two))
+    assert (request_of_pod(pod("p", one)).gpus_together, request_of_pod(pod("p", three)).gpus_together) == (0, 0)
+    apart = request_of_pod(pod("p", one, two))
     assert (apart.gpus, apart.gpus_together) == (3, 2)
-    before = ask_of(pod("p", one, two, initContainers=[three]))
+    before = request_of_pod(pod("p", one, two, initContainers=[three]))
     assert (before.gpus, before.gpus_together) == (3, 0)
 
 
 def test_cards_of_other_makers_are_extras():
-    assert ask_of(pod("p", asking(limits={"amd.com/gpu": "2"}))).extras == (("amd.com/gpu", 2), ("pods", 1))
+    assert request_of_pod(pod("p", asking(limits={"amd.com/gpu": "2"}))).extras == (("amd.com/gpu", 2), ("pods", 1))
 
 
 def test_a_card_named_by_its_uuid():
     named = {"nvidia.com/use-gpuuuid": "GPU-5e749a00-5ffb"}
-    assert ask_of(pod(annotations=named)).card == "GPU-5e749a00-5ffb"
+    assert request_of_pod(pod(annotations=named)).card == "GPU-5e749a00-5ffb"
 
 
 def test_equal_pods_ask_for_equal_things_however_models_are_listed():
     first, second = (pod(annotations={"nvidia.com/use-gputype": text}) for text in ("A100,H100", " H100 ,A100,"))
-    assert ask_of(first) == ask_of(second)
+    assert request_of_pod(first) == request_of_pod(second)
 
 
 REFUSED: dict[str, tuple[Object, str]] = {
@@ -74,8 +74,8 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "two uuids": (pod(annotations={"nvidia.com/use-gpuuuid": "GPU-1,GPU-2"}), "name one"),
     "uuid without card": (pod("p", container(cpu=1), annotations={"nvidia.com/use-gpuuuid": "GPU-1"}), "no container"),
     "type without card": (pod("p", container(cpu=1), annotations={"nvidia.com/use-gputype": "T4"}), "no container"),
-    "not this uuid": (pod(annotations={"nvidia.com/nouse-gpuuuid": "GPU-1"}), "keep away"),
-    "not this type": (pod(annotations={"nvidia.com/nouse-gputype": "T4"}), "keep away"),
+    "not this uuid": (pod(annotations={"nvidia.com/nouse-gpuuuid": "GPU-1"}), "avoid"),
+    "not this type": (pod(annotations={"nvidia.com/nouse-gputype": "T4"}), "avoid"),
     "numa": (pod(annotations={"nvidia.com/numa-bind": "true"}), "NUMA"),
     "mig": (pod(annotations={"nvidia.com/vgpu-mode": "mig"}), "MIG"),
     "memory of the world": (pod("p", container(memory="12E")), "more than any node"),
@@ -86,10 +86,10 @@ REFUSED: dict[str, tuple[Object, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_honoured_is_refused(name: str):
-    item, words = REFUSED[name]
+    item, parts = REFUSED[name]
     with pytest.raises(UnsupportedField) as error:
-        ask_of(item)
-    assert words in str(error.value)
+        request_of_pod(item)
+    assert parts in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_what_cannot_be_honoured_is_refused(name: str):
 )
 def test_what_cannot_be_read_is_malformed(item: Object):
     with pytest.raises(MalformedField):
-        ask_of(item)
+        request_of_pod(item)
 
 
 def test_modes_that_change_nothing_are_taken():
-    said = {"nvidia.com/vgpu-mode": "hami-core", "nvidia.com/numa-bind": "false"}
-    assert ask_of(pod(annotations=said)).gpus == 1
+    annotations = {"nvidia.com/vgpu-mode": "hami-core", "nvidia.com/numa-bind": "false"}
+    assert request_of_pod(pod(annotations=annotations)).gpus == 1
 
 
 def test_gates_hold_a_pod_back():

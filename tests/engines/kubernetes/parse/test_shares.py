@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.engines.kubernetes.parse.container_requests import asked_by
-from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.parse.container_requests import container_requests
+from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.engines.kubernetes.parse.shares import pod_share
 from gpusquad.kube.errors import MalformedField, UnsupportedField
 from gpusquad.kube.names import GPU
@@ -62,7 +62,7 @@ SHARES: dict[str, tuple[Object, Share]] = {
 @pytest.mark.parametrize("name", SHARES)
 def test_shares(name: str):
     item, share = SHARES[name]
-    request = ask_of(item)
+    request = request_of_pod(item)
     assert (request.share, request.gpus) == (share, 0)
     assert request.extras == (("pods", 1),), "nothing that a node would have to have so many of"
 
@@ -78,13 +78,13 @@ def test_shares(name: str):
     ],
 )
 def test_all_of_a_card_is_the_whole_card(item: Object):
-    request = ask_of(item)
+    request = request_of_pod(item)
     assert (request.share, request.gpus) == (None, 1)
 
 
 def test_whole_cards_need_no_share():
     item = pod("p", container(gpus=2), container("b", gpus=1))
-    assert pod_share(item, asked_by(item)) is None
+    assert pod_share(item, container_requests(item)) is None
 
 
 REFUSED: dict[str, tuple[Object, str]] = {
@@ -111,34 +111,34 @@ REFUSED: dict[str, tuple[Object, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_honoured_is_refused(name: str):
-    item, words = REFUSED[name]
+    item, parts = REFUSED[name]
     with pytest.raises(UnsupportedField) as error:
-        ask_of(item)
-    assert words in str(error.value)
+        request_of_pod(item)
+    assert parts in str(error.value)
 
 
 def test_an_init_container_with_a_card_of_its_own_makes_it_several():
     item = pod("p", asking(limits=limits(gpu=1, sm=10)), initContainers=[container("warm-up", gpus=1)])
     with pytest.raises(UnsupportedField, match="several containers"):
-        ask_of(item)
+        request_of_pod(item)
 
 
 @pytest.mark.parametrize("text", ["0", "-0.5", "1.5", "half", "0.5GPU", ".", "1e-1", "٠.٥", "0.0000000001"])
 def test_no_fraction(text: str):
     with pytest.raises(MalformedField):
-        ask_of(one({"gpu-fraction": text}, gpu=1))
+        request_of_pod(one({"gpu-fraction": text}, gpu=1))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "2Gi", "9" * 11])
 def test_no_number_of_mebibytes(text: str):
     with pytest.raises(MalformedField):
-        ask_of(one({"gpu-memory": text}, gpu=1))
+        request_of_pod(one({"gpu-memory": text}, gpu=1))
 
 
 @pytest.mark.parametrize("amounts", [{"gpu": 1, "sm": 10}, {"gpu": 1}])
 @pytest.mark.parametrize("word", ["alone", "Isolated", "shared,isolated"])
 def test_a_word_for_isolation_that_is_none_is_told(word: str, amounts: dict[str, int]):
     with pytest.raises(MalformedField) as error:
-        ask_of(one({"gpusquad.io/isolation": word}, **amounts))
+        request_of_pod(one({"gpusquad.io/isolation": word}, **amounts))
     assert "gpusquad.io/isolation" in error.value.field
     assert error.value.cure == 'write "shared" or "isolated"'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.engines.kubernetes.status.conditions import Conditions, waits
+from gpusquad.engines.kubernetes.status.conditions import Conditions, is_pending
 from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.status.made import NOW, pod
 
@@ -32,5 +32,5 @@ def test_a_condition_is_written_once_and_keeps_its_time() -> None:
     ],
 )
 def test_only_pods_that_wait_for_us_are_written_to(more: Object) -> None:
-    assert waits(pod())
-    assert not waits(pod() | more)
+    assert is_pending(pod())
+    assert not is_pending(pod() | more)

@@ -26,13 +26,13 @@ def test_the_same_again_is_counted() -> None:
 def test_another_pod_reason_kind_or_text_is_another_event() -> None:
     events = EventWriter()
     events.written(events.write_for(pod(), why("6 are idle"), NOW), NOW)
-    for other_pod, saying in (
+    for other_pod, status in (
         (pod("b"), why("6 are idle")),
         (pod(), why("held by ann")),
         (pod(), StatusMessage("Preempted", "6 are idle")),
         (pod(), StatusMessage(FAILED_SCHEDULING, "6 are idle", is_warning=False)),
     ):
-        assert events.write_for(other_pod, saying, NOW).is_new
+        assert events.write_for(other_pod, status, NOW).is_new
 
 
 def test_an_event_that_the_server_may_have_forgotten_is_made_anew() -> None:

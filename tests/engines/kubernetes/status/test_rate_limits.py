@@ -15,36 +15,36 @@ from tests.engines.kubernetes.status.made import why
 def test_one_pod_hears_the_same_with_other_numbers_once_a_minute() -> None:
     patience = RepeatLimiter(StatusSettings())
     assert patience.delay_s("u", why("6 are idle"), 0.0) == 0.0
-    patience.told("u", why("6 are idle"), 0.0)
+    patience.record("u", why("6 are idle"), 0.0)
     assert patience.delay_s("u", why("7 are idle"), 10.0) == pytest.approx(50.0)
     assert patience.delay_s("u", why("7 are idle"), 60.0) == 0.0
 
 
 def test_news_waits_only_as_long_as_it_takes_not_to_flap() -> None:
     patience = RepeatLimiter(StatusSettings(flap_s=5.0))
-    patience.told("u", why("6 are idle"), 0.0)
+    patience.record("u", why("6 are idle"), 0.0)
     assert patience.delay_s("u", why("the tenant's limit"), 1.0) == pytest.approx(4.0)
     assert patience.delay_s("u", why("the tenant's limit"), 6.0) == 0.0
 
 
 def test_the_very_same_is_told_again_before_the_server_forgets_it() -> None:
     patience = RepeatLimiter(StatusSettings(repeat_s=300.0))
-    patience.told("u", why("6 are idle"), 0.0)
+    patience.record("u", why("6 are idle"), 0.0)
     assert patience.delay_s("u", why("6 are idle"), 299.0) is None
     assert patience.delay_s("u", why("6 are idle"), 300.0) == 0.0
 
 
 def test_pods_and_reasons_do_not_hold_each_other_up() -> None:
     patience = RepeatLimiter(StatusSettings())
-    patience.told("u", why("6 are idle"), 0.0)
+    patience.record("u", why("6 are idle"), 0.0)
     assert patience.delay_s("v", why("6 are idle"), 0.0) == 0.0
     assert patience.delay_s("u", StatusMessage("Preempted", "6 are idle"), 0.0) == 0.0
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    patience = RepeatLimiter(StatusSettings(), most=3)
+    patience = RepeatLimiter(StatusSettings(), limit=3)
     for number in range(10):
-        patience.told(f"u{number}", why("x"), 0.0)
+        patience.record(f"u{number}", why("x"), 0.0)
     assert [patience.delay_s(f"u{number}", why("x"), 1.0) is None for number in (6, 7, 8, 9)] == [False, *3 * [True]]
 
 

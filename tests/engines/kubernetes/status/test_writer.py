@@ -14,7 +14,7 @@ from tests.engines.kubernetes.status.scene import Scene, play
 
 def test_a_pod_that_waits_says_why_in_an_event_and_its_condition() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, why("needs 8, 6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("needs 8, 6 are idle"), Urgency.REASON)
         await s.pass_s(1)
 
     server = play(1, StatusSettings(), scene)
@@ -27,19 +27,19 @@ def test_a_pod_that_waits_says_why_in_an_event_and_its_condition() -> None:
 def test_ten_thousand_pods_do_not_flood_the_server() -> None:
     async def scene(s: Scene) -> None:
         for number, one in enumerate(s.all):
-            s.teller.say([one], why(f"number {number} in line"), Urgency.WHY, number)
+            s.teller.enqueue([one], why(f"number {number} in line"), Urgency.REASON, number)
         await s.pass_s(60)
 
     server = play(10_000, StatusSettings(per_second=10.0, burst=50.0), scene)
     assert 600 <= len(server.writes) <= 50 + 60 * 10 + 1
-    told = {path.split("/")[-1].split(".")[0] for path in server.events}
-    assert told == {f"p{number}" for number in range(len(told))}  # who is first in line was told first
+    record = {path.split("/")[-1].split(".")[0] for path in server.events}
+    assert record == {f"p{number}" for number in range(len(record))}  # who is first in line was told first
 
 
 def test_ticking_numbers_are_told_once_a_minute_and_counted() -> None:
     async def scene(s: Scene) -> None:
         for idle in range(600):
-            s.teller.say(s.all, why(f"{idle} are idle"), Urgency.WHY)
+            s.teller.enqueue(s.all, why(f"{idle} are idle"), Urgency.REASON)
             await s.pass_s(1)
 
     server = play(1, StatusSettings(), scene)
@@ -50,10 +50,10 @@ def test_ticking_numbers_are_told_once_a_minute_and_counted() -> None:
 
 def test_what_changed_meanwhile_is_not_told() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         await s.pass_s(1)
-        s.teller.say(s.all, why("held by ann"), Urgency.WHY)  # waits, so as not to flap
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("held by ann"), Urgency.REASON)  # waits, so as not to flap
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         await s.pass_s(100)
 
     assert len(play(1, StatusSettings(), scene).events) == 1
@@ -61,7 +61,7 @@ def test_what_changed_meanwhile_is_not_told() -> None:
 
 def test_a_pod_that_was_bound_meanwhile_is_not_called_unscheduled() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         seen = dict(s.pods["uid-p0"]["metadata"])
         s.server.pods = {"uid-p0": pod("p0") | {"metadata": seen | {"resourceVersion": "2"}}}
         await s.pass_s(0.1)
@@ -74,8 +74,8 @@ def test_a_pod_that_was_bound_meanwhile_is_not_called_unscheduled() -> None:
 
 def test_a_pod_that_is_gone_still_has_its_last_event() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, StatusMessage("Preempted", "for big of ann"), Urgency.LEAVING)
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, StatusMessage("Preempted", "for big of ann"), Urgency.LEAVING)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         s.pods.clear()
         await s.pass_s(1)
 
@@ -85,8 +85,8 @@ def test_a_pod_that_is_gone_still_has_its_last_event() -> None:
 def test_normal_events_are_dropped_under_pressure_and_warnings_are_not() -> None:
     async def scene(s: Scene) -> None:
         for one in s.all:
-            s.teller.say([one], StatusMessage("Scheduled", "assigned", is_warning=False))
-            s.teller.say([one], StatusMessage("Preempted", "for big"), Urgency.LEAVING)
+            s.teller.enqueue([one], StatusMessage("Scheduled", "assigned", is_warning=False))
+            s.teller.enqueue([one], StatusMessage("Preempted", "for big"), Urgency.LEAVING)
         await s.pass_s(1000)
 
     settings = StatusSettings(per_second=10.0, burst=1.0, max_normal_events=20)
@@ -111,7 +111,7 @@ def test_promised_nodes_are_written_changed_and_taken_back() -> None:
 
 def test_dry_runs_write_events_and_nothing_else() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         s.teller.nominate(s.all, {"uid-p0": "n1"})
         await s.pass_s(10)
 
@@ -124,7 +124,7 @@ def test_dry_runs_write_events_and_nothing_else() -> None:
 def test_told_again_when_the_server_is_back() -> None:
     async def scene(s: Scene) -> None:
         s.server.refuse = [ApiUnreachable("gone")]
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         await s.pass_s(100)
 
     server = play(1, StatusSettings(), scene)
@@ -136,7 +136,7 @@ def test_who_may_not_write_events_asks_rarely() -> None:
     async def scene(s: Scene) -> None:
         s.server.refuse = [ApiRefused(403, "Forbidden")] * 100
         for number in range(100):
-            s.teller.say(s.all, why(f"reason {'abcdefghij'[number % 10]}"), Urgency.WHY)
+            s.teller.enqueue(s.all, why(f"reason {'abcdefghij'[number % 10]}"), Urgency.REASON)
             await s.pass_s(10)
 
     assert len(play(1, StatusSettings(in_flight=1), scene).writes) <= 4
@@ -144,10 +144,10 @@ def test_who_may_not_write_events_asks_rarely() -> None:
 
 def test_a_forgotten_event_is_made_anew() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         await s.pass_s(61)
         s.server.events.clear()
-        s.teller.say(s.all, why("7 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("7 are idle"), Urgency.REASON)
         await s.pass_s(10)
 
     [event] = play(1, StatusSettings(), scene).events.values()
@@ -156,7 +156,7 @@ def test_a_forgotten_event_is_made_anew() -> None:
 
 def test_nothing_is_told_where_nobody_wants_it() -> None:
     async def scene(s: Scene) -> None:
-        s.teller.say(s.all, why("6 are idle"), Urgency.WHY)
+        s.teller.enqueue(s.all, why("6 are idle"), Urgency.REASON)
         s.teller.nominate(s.all, {"uid-p0": "n1"})
         await s.pass_s(10)
 

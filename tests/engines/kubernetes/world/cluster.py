@@ -27,8 +27,8 @@ class Cluster:
 
     def make(self, name: str, *, owner: Object | None = None, gpus: int = 1, **annotations: str) -> Object:
         self.made += 1
-        said = {f"gpusquad.io/{key.replace('_', '-')}": text for key, text in annotations.items()}
-        pod = making.pod(name, making.container(gpus=gpus), annotations=said, owner=owner)
+        annotations = {f"gpusquad.io/{key.replace('_', '-')}": text for key, text in annotations.items()}
+        pod = making.pod(name, making.container(gpus=gpus), annotations=annotations, owner=owner)
         pod["metadata"]["uid"] = f"uid-{self.made}"
         self.pods[name] = pod
         self._tell("seen", pod)
@@ -132,9 +132,9 @@ class Cluster:
             self._remove(pod)
         elif phase in ("Running", "Succeeded", "Failed") and phase != phase_of(pod):
             pod["status"]["phase"] = phase
-            said = annotations_of(pod)
-            if phase != "Failed" and JOB in said:
-                self.ran.setdefault((said[JOB], int(said[ATTEMPT])), set()).add(uid_of(pod))
+            annotations = annotations_of(pod)
+            if phase != "Failed" and JOB in annotations:
+                self.ran.setdefault((annotations[JOB], int(annotations[ATTEMPT])), set()).add(uid_of(pod))
             self._tell("seen", pod)
             if is_leaving(pod) and is_over(pod):
                 self._remove(pod)

@@ -35,26 +35,26 @@ class Hand:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def report(self, said: Any) -> None:
+    def report(self, event: Any) -> None:
         world = self._world
-        if isinstance(said, GangFound):
-            world.known.add(said.job.id)
-        elif isinstance(said, GangWithdrawn):
-            assert said.job_id in world.known
-            world.withdrawn[said.job_id] += 1
-            assert world.withdrawn[said.job_id] <= 1 + world.may_withdraw_again[said.job_id], "withdrawn twice"
-        elif isinstance(said, AttemptStarted):
-            assert said.job_id in world.known
-            gang = world.book.by_job[said.job_id]
+        if isinstance(event, GangFound):
+            world.known.add(event.job.id)
+        elif isinstance(event, GangWithdrawn):
+            assert event.job_id in world.known
+            world.withdrawn[event.job_id] += 1
+            assert world.withdrawn[event.job_id] <= 1 + world.may_withdraw_again[event.job_id], "withdrawn twice"
+        elif isinstance(event, AttemptStarted):
+            assert event.job_id in world.known
+            gang = world.registry.by_job[event.job_id]
             assert gang.job is not None
-            assert len(world.ran.get((said.job_id, said.attempt), ())) >= gang.job.tasks, "not all have run"
-        elif isinstance(said, AttemptEnded):
-            self._ended(said)
-        world.said.append(said)
+            assert len(world.ran.get((event.job_id, event.attempt), ())) >= gang.job.tasks, "not all have run"
+        elif isinstance(event, AttemptEnded):
+            self._ended(event)
+        world.reports.append(event)
 
-    def _ended(self, said: AttemptEnded) -> None:
-        world, key = self._world, (said.job_id, said.attempt)
-        assert said.job_id in world.known
+    def _ended(self, event: AttemptEnded) -> None:
+        world, key = self._world, (event.job_id, event.attempt)
+        assert event.job_id in world.known
         world.ends[key] += 1
         assert world.ends[key] <= 1 + world.may_end_again[key], "ended twice"
         for pod in world.pods.values():
@@ -75,7 +75,7 @@ class Hand:
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
         world = self._world
         if controller_of(pod) is None:
-            gang = world.book._roll.gang_of(uid_of(pod))
+            gang = world.registry._index.gang_of(uid_of(pod))
             jobs = {annotations_of(pod).get(JOB, ""), gang.job.id if gang is not None and gang.job is not None else ""}
             failed = (gang is not None and gang.failed_start) or why.startswith("its gang was released")
             assert failed or jobs & world.told_to_go, f"{name_of(pod)} is deleted and nobody makes it again: {why}"
@@ -85,22 +85,22 @@ class Hand:
         if gang.owner is not None:
             self._world.owner_deletes.append(gang.owner["name"])
 
-    def ask_owner(self, gang: PodGang) -> None:
-        if not gang.asking:
-            gang.asking = True
+    def check_owner(self, gang: PodGang) -> None:
+        if not gang.is_checking_owner:
+            gang.is_checking_owner = True
             self._world.asked.append(gang)
 
     def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
         return self._world.obstacle_is
 
-    def shut(self, rank: GangRank, pod: Object) -> str:
+    def node_obstacle(self, rank: GangRank, pod: Object) -> str:
         return self._world.obstacle_is
 
     def watch_start(self, gang: PodGang) -> None:
         self._world.timers.append((gang, gang.attempt))
 
-    def look_again(self, nodes: Iterable[str]) -> None:
+    def recount_nodes(self, nodes: Iterable[str]) -> None:
         pass
 
-    def lacks(self, gang: PodGang, what: str) -> None:
+    def report_unschedulable(self, gang: PodGang, what: str) -> None:
         self._world.lacking.append(what)

@@ -10,37 +10,39 @@ from tests.engines.kubernetes.world.world import World
 
 def check_rest(world: World) -> None:
     """When the world is quiet each gang is waiting, running, or gone."""
-    world.settle()
-    book = world.book
-    assert set(book.by_job) == set(world.store)
+    world.empty_ended_ranks()
+    registry = world.registry
+    assert set(registry.by_job) == set(world.store)
     for job, row in world.store.items():
-        gang = book.by_job[job]
+        gang = registry.by_job[job]
         assert row.state in ("running", "pending"), f"{job} is {row.state}"
         assert gang.placed == (row.state == "running")
         if gang.placed:
             assert gang.attempt == row.attempt
             assert gang.started
-            assert gang.seats
+            assert gang.ranks_by_pod
     for pod in world.pods.values():
         _check_pod(world, name_of(pod))
-    assert {uid for gang in book.gangs.values() for uid in gang.pods} == set(map(uid_of, world.pods.values()))
-    assert all(gang.pods or gang.job is not None for gang in book.gangs.values())
+    assert {uid for gang in registry.gangs.values() for uid in gang.pods} == set(map(uid_of, world.pods.values()))
+    assert all(gang.pods or gang.job is not None for gang in registry.gangs.values())
 
 
 def _check_pod(world: World, name: str) -> None:
     pod = world.pods[name]
-    gang = world.book._roll.gang_of(uid_of(pod))
+    gang = world.registry._index.gang_of(uid_of(pod))
     assert gang is not None
     assert not is_leaving(pod)
     if is_over(pod):
         return
     if node_name(pod):
         # On a node: in a gang that runs, or a bare pod whose fellows are gone and which nobody may delete.
-        assert world.book.holds(uid_of(pod)) or (gang.job is None and not gang.member.remakes), f"{name} is nobody's"
-        if world.book.holds(uid_of(pod)) and not gang.adopted:
+        assert world.registry.holds(uid_of(pod)) or (gang.job is None and not gang.member.recreates), (
+            f"{name} is nobody's"
+        )
+        if world.registry.holds(uid_of(pod)) and not gang.adopted:
             assert annotations_of(pod)[JOB] == (gang.job.id if gang.job is not None else "")
     else:
-        is_short = len(gang.able) < gang.member.least or gang.waits_for or uid_of(pod) in gang.spent
+        is_short = len(gang.usable) < gang.member.least or gang.waits_for or uid_of(pod) in gang.refused_pods
         waits_for_rank = gang.placed and not gang.has(uid_of(pod))
         assert gang.job is None, f"{name} waits although its gang could be launched"
         assert is_short, f"{name} waits for nothing"

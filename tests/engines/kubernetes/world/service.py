@@ -29,12 +29,13 @@ class Row:
 
 @dataclass
 class Service:
-    """``said`` is on its way to it, ``calls`` to the book. What may end or be withdrawn more than once is counted."""
+    """``reports`` is on its way to it, ``calls`` to the book. What may end or be withdrawn more than once is
+    counted."""
 
-    book: GangRegistry = field(init=False, repr=False)
+    registry: GangRegistry = field(init=False, repr=False)
     store: dict[str, Row] = field(default_factory=dict)
     over: set[str] = field(default_factory=set)
-    said: deque[Any] = field(default_factory=deque)
+    reports: deque[Any] = field(default_factory=deque)
     calls: deque[Callable[[], None]] = field(default_factory=deque)
     launched: int = 0
     known: set[str] = field(default_factory=set)
@@ -44,17 +45,17 @@ class Service:
     may_withdraw_again: Counter[str] = field(default_factory=Counter)
     told_to_go: set[str] = field(default_factory=set)
 
-    def hear(self) -> None:
+    def on_change(self) -> None:
         """The service handles what was said first."""
-        said = self.said.popleft()
+        event = self.reports.popleft()
         handle = {GangFound: self._found, GangWithdrawn: self._withdrawn, GangsResynced: self._refound,
-                  AttemptStarted: self._started, AttemptEnded: self._ended}[type(said)]  # fmt: skip
-        handle(said)
+                  AttemptStarted: self._started, AttemptEnded: self._ended}[type(event)]  # fmt: skip
+        handle(event)
 
     def _found(self, found: GangFound) -> None:
         job = found.job
         if job.id in self.over:
-            self.calls.append(lambda: self.book.another_life(job.id))
+            self.calls.append(lambda: self.registry.begin_incarnation(job.id))
             return
         row = self.store.setdefault(job.id, Row(job))
         if row.state == "pending":
@@ -62,7 +63,7 @@ class Service:
             if found.places:
                 row.state, row.places = "running", found.places
                 attempt = row.attempt
-                self._call("resume", job.id, attempt, lambda: self.book.resume(job, attempt, found.places, True))
+                self._call("resume", job.id, attempt, lambda: self.registry.resume(job, attempt, found.places, True))
 
     def _withdrawn(self, gone: GangWithdrawn) -> None:
         row = self.store.get(gone.job_id)
@@ -73,32 +74,32 @@ class Service:
         for job in [job for job in self.store if job not in everybody.job_ids]:
             self._finish(job)
 
-    def _started(self, said: AttemptStarted) -> None:
-        row = self.store.get(said.job_id)
-        if row is not None and row.attempt == said.attempt and row.state == "starting":
+    def _started(self, event: AttemptStarted) -> None:
+        row = self.store.get(event.job_id)
+        if row is not None and row.attempt == event.attempt and row.state == "starting":
             row.state = "running"
 
-    def _ended(self, said: AttemptEnded) -> None:
-        row = self.store.get(said.job_id)
-        if row is None or row.attempt != said.attempt or row.state not in ON_CARDS:
+    def _ended(self, event: AttemptEnded) -> None:
+        row = self.store.get(event.job_id)
+        if row is None or row.attempt != event.attempt or row.state not in ON_CARDS:
             return
-        if said.how == "succeeded" or row.state == "stopping":
-            self._finish(said.job_id)
-        elif row.state == "preempting" or said.how in ("lost", "stopped"):
+        if event.how == "succeeded" or row.state == "stopping":
+            self._finish(event.job_id)
+        elif row.state == "preempting" or event.how in ("lost", "stopped"):
             row.state, row.attempt, row.places = "pending", row.attempt + 1, ()
         else:
-            self._finish(said.job_id)
+            self._finish(event.job_id)
 
     def _finish(self, job: str) -> None:
         del self.store[job]
         self.over.add(job)
         self.told_to_go.add(job)
-        self.calls.append(lambda: self.book.finished(job))
+        self.calls.append(lambda: self.registry.finished(job))
 
     def _call(self, what: str, job: str, attempt: int, call: Callable[[], None]) -> None:
         def do() -> None:
             self.known.add(job)
-            gang = self.book.by_job.get(job)
+            gang = self.registry.by_job.get(job)
             if what == "stop" or self.ends[job, attempt]:
                 self.may_end_again[job, attempt] += 1
             if gang is None:
@@ -119,7 +120,7 @@ class Service:
             self.launched += 1
             row.state = "starting"
             attempt, places = row.attempt, row.places
-            self._call("launch", job, attempt, lambda: self.book.launch(job, attempt, places))
+            self._call("launch", job, attempt, lambda: self.registry.launch(job, attempt, places))
 
     def preempt(self, job: str) -> None:
         self._tell_to_go(job, "preempting")
@@ -129,7 +130,7 @@ class Service:
         if row.state == "stopping":
             return
         self.told_to_go.add(job)
-        self.calls.append(lambda: self.book.withdraw(job, "cancelled"))
+        self.calls.append(lambda: self.registry.withdraw(job, "cancelled"))
         if row.state == "pending":
             self._finish(job)
         else:
@@ -141,7 +142,7 @@ class Service:
             row.state = state
             self.told_to_go.add(job)
             attempt = row.attempt
-            self._call("stop", job, attempt, lambda: self.book.stop(job, attempt, state, None))
+            self._call("stop", job, attempt, lambda: self.registry.stop(job, attempt, state, None))
 
 
 def _requests(job: Job) -> list[Any]:

@@ -14,7 +14,7 @@ from gpusquad.engines.kubernetes.actions import binding_of, verdict_on
 from gpusquad.engines.kubernetes.gangs.pod_gang import PodGang, is_over, node_name
 from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
 from gpusquad.engines.kubernetes.parse.membership import membership_of
-from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.kube.objects import Object, is_leaving, name_of, uid_of
 from tests.engines.kubernetes.world.cluster import Cluster
 from tests.engines.kubernetes.world.hand import Bind, Hand
@@ -36,12 +36,12 @@ class World(Cluster, Service):
     lacking: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.book = self._new_book()
-        self.book.open()
-        self.said.clear()
+        self.registry = self._new_book()
+        self.registry.open()
+        self.reports.clear()
 
     def _new_book(self) -> GangRegistry:
-        return GangRegistry(lambda pod: membership_of(pod, self._find), ask_of, lambda formed: None, Hand(self))
+        return GangRegistry(lambda pod: membership_of(pod, self._find), request_of_pod, lambda formed: None, Hand(self))
 
     def _find(self, group: str, kind: str, namespace: str, name: str) -> Object | None:
         return self.jobs.get(name) if kind == "Job" else None
@@ -78,9 +78,9 @@ class World(Cluster, Service):
             return
         del self.binds[index]
         if bind.landed:
-            self.book.bound(bind.gang, bind.attempt, bind.pod)
+            self.registry.bound(bind.gang, bind.attempt, bind.pod)
         else:
-            self.book.not_bound(bind.gang, bind.attempt, bind.pod, bind.refused, bind.refused == "gone")
+            self.registry.not_bound(bind.gang, bind.attempt, bind.pod, bind.refused, bind.refused == "gone")
 
     def carry_out_deletion(self, index: int) -> None:
         pod = self.deletes.pop(index)
@@ -93,25 +93,25 @@ class World(Cluster, Service):
         if gang.job is not None and not gang.live():
             owner = gang.owner
             found = self.jobs.get(owner["name"]) if owner is not None else None
-            self.book.owner_said(gang, verdict_on(found, owner["uid"]) if owner is not None else "gone")
+            self.registry.owner_checked(gang, verdict_on(found, owner["uid"]) if owner is not None else "gone")
         if gang.job is None or gang.live():
             self.asked.remove(gang)
-            gang.asking = False
+            gang.is_checking_owner = False
 
     def deliver(self) -> None:
         what, pod = self.events.popleft()
         if what == "seen":
-            self.book.seen(pod)
+            self.registry.seen(pod)
         elif what == "gone":
-            self.book.gone(pod)
+            self.registry.gone(pod)
         else:
-            gang = self.book._roll.gang_of(uid_of(pod))
+            gang = self.registry._index.gang_of(uid_of(pod))
             if gang is not None:
-                self.book.seen(gang.pods[uid_of(pod)])
+                self.registry.seen(gang.pods[uid_of(pod)])
 
     def time_out(self, index: int) -> None:
         gang, attempt = self.timers.pop(index)
-        self.book.start_timed_out(gang, attempt, 600)
+        self.registry.start_timed_out(gang, attempt, 600)
 
     # -- another process ---------------------------------------------------------------------------------------------
 
@@ -120,28 +120,28 @@ class World(Cluster, Service):
         for index, _ in enumerate(self.binds):
             if landing():
                 self.land(index)
-        for mine in (self.events, self.said, self.calls, self.binds, self.deletes, self.asked, self.timers):
+        for mine in (self.events, self.reports, self.calls, self.binds, self.deletes, self.asked, self.timers):
             mine.clear()
         self.owner_deletes.clear()
-        self.book = self._new_book()
+        self.registry = self._new_book()
         self.known = set(self.store)
         self.withdrawn.clear()
         self.bound_ever = {uid_of(pod) for pod in self.pods.values() if node_name(pod)}
         for pod in self.pods.values():
-            self.book.seen(copy.deepcopy(pod))
+            self.registry.seen(copy.deepcopy(pod))
         for job, row in list(self.store.items()):
             if row.state in ON_CARDS:
                 self.may_end_again[job, row.attempt] += self.ends[job, row.attempt]
-                self.book.resume(row.job, row.attempt, row.places, row.state != "starting")
+                self.registry.resume(row.job, row.attempt, row.places, row.state != "starting")
                 if row.state in ("preempting", "stopping"):
                     self.may_end_again[job, row.attempt] += 1
                     self.may_withdraw_again[job] += 1
-                    self.book.stop(job, row.attempt, row.state, None)
-        self.book.open()
+                    self.registry.stop(job, row.attempt, row.state, None)
+        self.registry.open()
 
     # -- until nothing happens any more --------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def empty_ended_ranks(self) -> None:
         for _ in range(400):
             self._settle_once()
             if not self._step_world():
@@ -157,8 +157,8 @@ class World(Cluster, Service):
                 self.deliver()
             elif self.calls:
                 self.calls.popleft()()
-            elif self.said:
-                self.hear()
+            elif self.reports:
+                self.on_change()
             elif self.binds:
                 self.land(0)
                 self.answer(0)
@@ -183,7 +183,7 @@ class World(Cluster, Service):
                 self.run_pod(name, "gone" if is_leaving(pod) else "Running")
         for gang in list(self.asked):
             self.answer_owner(self.asked.index(gang))
-        return bool(self.events or self.calls or self.said or self.binds or self.deletes or self.owner_deletes)
+        return bool(self.events or self.calls or self.reports or self.binds or self.deletes or self.owner_deletes)
 
 
 def _is_starting(gang: PodGang, attempt: int) -> bool:

@@ -1,4 +1,4 @@
-"""One replica decides, the others wait: the lease for those who have no event loop of their own."""
+"""Leader election for callers without an event loop."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from gpusquad.kube.access import KubeAccess
 
 
 class Leader:
-    """Has a hub of its own, so that nothing the engine does can keep it from renewing."""
+    """Has its own loop thread, so that the engine's work cannot delay a renewal."""
 
     def __init__(self, access: KubeAccess, namespace: str, name: str, identity: str,
                  on_lost: Callable[[str], None]) -> None:  # fmt: skip
-        self._hub = LoopThread("gpusquad-lease")
-        self._lease = self._hub.submit(self._make(access, namespace, name, identity, on_lost)).result()
+        self._loop_thread = LoopThread("gpusquad-lease")
+        self._lease = self._loop_thread.submit(self._make(access, namespace, name, identity, on_lost)).result()
 
     def acquire(self) -> None:
-        """Returns when we lead, however long that takes."""
-        self._hub.submit(self._lease.acquire()).result()
+        """Returns when this replica leads."""
+        self._loop_thread.submit(self._lease.acquire()).result()
 
     @property
     def leads(self) -> bool:
         return self._lease.leads
 
     def close(self) -> None:
-        """Lets another lead at once."""
-        self._hub.submit(self._lease.close()).result(10.0)
-        self._hub.close()
+        """Releases the lease, so that another replica can lead at once."""
+        self._loop_thread.submit(self._lease.close()).result(10.0)
+        self._loop_thread.close()
 
     async def _make(self, access: KubeAccess, namespace: str, name: str, identity: str,
                     on_lost: Callable[[str], None]) -> Leadership:  # fmt: skip
         api = AsyncKubeApi(access)
-        self._hub.on_close(api.close)
+        self._loop_thread.on_close(api.close)
         return Leadership(api, namespace, name, identity, on_lost=on_lost)

@@ -1,7 +1,7 @@
-"""One leader among several replicas, by a Lease: https://kubernetes.io/docs/concepts/architecture/leases/.
+"""Leader election with a Lease: https://kubernetes.io/docs/concepts/architecture/leases/.
 
-No clock of one machine is ever compared with that of another. A leader stops when it has not been able to renew for
-`renew_s` by its own clock; others wait until the lease has not changed for `duration_s`, which is longer, by theirs.
+Clocks of different machines are never compared. A leader stops if it could not renew the lease for `renew_s` by its own
+clock. The other replicas wait until the lease has not changed for `duration_s`, which is longer, by theirs.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _NEVER = -math.inf
 
 
 def _since_boot_s() -> float:
-    """Goes on while the machine sleeps: a leader that wakes up must know that its time has passed."""
+    """Includes the time in which the machine sleeps: a leader that wakes up must see that its lease has expired."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Leadership:
-    """`await acquire()`, lead while `leads`, and `await close()` to let another lead at once.
+    """`await acquire()`, lead while `leads`, and `await close()` to let another replica lead at once.
 
-    `lost` is set, and `on_lost` called, in the loop's thread, before another may lead. Whoever was frozen learns of it
-    only when it runs again; so ask `leads`, which looks at the clock, just before what only the leader may do.
-    Whoever deletes the lease breaks this: another may then lead before the leader has noticed, within `retry_s`.
+    `lost` is set, and `on_lost` called, in the loop thread before another replica may lead. A frozen process learns of
+    the loss only when it runs again, so check `leads`, which reads the clock, right before an action of the leader. If
+    a user deletes the lease, another replica may lead before the leader has noticed, within `retry_s`.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Leadership:
         on_lost: Callable[[str], None] | None = None,
     ) -> None:
         if not 0 < retry_s < renew_s < duration_s:
-            raise Invalid("lease", "the times do not fit", "retry_s < renew_s < duration_s is needed")
+            raise Invalid("lease", "the durations are inconsistent", "use retry_s < renew_s < duration_s")
         self.identity = f"{identity}_{uuid.uuid4().hex[:12]}"
-        """Of this process and no other: a new one with an old name must not take the lease for its own."""
+        """Unique to this process: a new process with the same host name must not take the lease for its own."""
         self.lost = asyncio.Event()
         self._api = api
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -67,50 +67,50 @@ class Leadership:
         self._wall = wall
         self._on_lost = on_lost
         self._held: Object | None = None
-        """The lease as it was after our last write, while we lead."""
+        """The lease after our last write, while we lead."""
         self._until_s = _NEVER
         self._seen: Object | None = None
         self._seen_s = _NEVER
         self._renewing: asyncio.Task[None] | None = None
         self._last: datetime | None = None
-        self._told = False
+        self._is_logged = False
 
     @property
     def leads(self) -> bool:
-        """From any thread."""
+        """Any thread may read it."""
         return self._clock() < self._until_s
 
     async def acquire(self) -> None:
-        """Returns when we lead, however long that takes. After a loss it may be called again."""
+        """Returns when this replica leads. May be called again after a loss."""
         await self._stop_renewing()
         self.lost.clear()
         while not self.leads:
             try:
                 await self._try()
-                self._told = False
+                self._is_logged = False
             except (ApiRefused, ApiUnreachable) as error:
-                self._tell_trouble(error)
+                self._log_once(error)
             if not self.leads:
-                # Not all at once, so that those who lose a race do not meet again.
+                # Randomised, so that replicas that lost a race do not collide again.
                 await asyncio.sleep(self._retry_s * random.uniform(0.8, 1.2))
         _log.info("%s leads", self.identity)
         self._renewing = asyncio.create_task(self._keep(), name=f"lease {self._name}")
 
     async def close(self) -> None:
-        """Stops leading, and says so, so that nobody has to wait for the lease to run out."""
+        """Stops leading and releases the lease, so that no replica has to wait for it to expire."""
         await self._stop_renewing()
         self._until_s = _NEVER
         with contextlib.suppress(ApiRefused, ApiUnreachable, TimeoutError):
             async with asyncio.timeout(self._retry_s):
                 while not await self._released():
-                    pass  # a write of ours was still under way
+                    pass  # one of our writes was still in flight
 
     async def _released(self) -> bool:
         found = await self._read()
         if found["spec"].get("holderIdentity") != self.identity:
             return True
         try:
-            # The shortest duration there is: who goes by it alone does not wait either.
+            # The shortest duration, so that clients that only look at it do not wait either.
             spec = {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
             await self._write({**found, "spec": spec})
         except ApiRefused as error:
@@ -119,7 +119,7 @@ class Leadership:
             return False
         return True
 
-    # --- to get it ---
+    # --- acquire ---
 
     async def _try(self) -> None:
         try:
@@ -134,7 +134,8 @@ class Leadership:
             await self._try_to_take(found)
 
     def _observe(self, found: Object) -> None:
-        """What stands in it does not matter, only when it changes. After the answer: rather wait too long."""
+        """Only the time of the last change matters, not the content. Measured after the answer, to err on the long
+        side."""
         if self._seen is None or _version(found) != _version(self._seen):
             self._seen_s = self._clock()
         self._seen = found
@@ -142,14 +143,14 @@ class Leadership:
     def _is_free(self, spec: Object) -> bool:
         holder = spec.get("holderIdentity")
         if not holder or holder == self.identity:
-            return True  # ours: we wrote it, and no answer came
+            return True  # our own write, whose answer was lost
         promised_s = spec.get("leaseDurationSeconds") or 0
         return self._clock() - self._seen_s >= (promised_s if promised_s > 0 else self._duration_s)
 
     async def _try_to_create(self) -> None:
         began_s = self._clock()
         if self._seen is not None and not self._is_free(self._seen["spec"]):
-            return  # deleted under its holder, who may not know yet
+            return  # deleted while held, and its holder may not know yet
         metadata = {"name": self._name}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": self._spec(0)}
         with _lost_race():
@@ -174,22 +175,22 @@ class Leadership:
         }
 
     def _hold(self, lease: Object, began_s: float) -> None:
-        """Counted from before the request: the others count from when the server wrote it, or later."""
+        """Counts from before the request; other replicas count from the server's write or later."""
         self._held, self._until_s = lease, began_s + self._renew_s
 
-    # --- to keep it ---
+    # --- renew ---
 
     async def _keep(self) -> None:
-        why = f"it could not be renewed for {self._renew_s:g} s"
+        why = f"no renewal for {self._renew_s:g} s"
         try:
             await self._renew_while_leading()
         except _Lost as lost:
             why = str(lost)
         except Exception as error:
-            _log.exception("renewing the lease %s", self._name)
+            _log.exception("cannot renew the lease %s", self._name)
             why = repr(error)
         self._until_s = _NEVER
-        _log.warning("%s leads no more: %s", self.identity, why)
+        _log.warning("%s no longer leads: %s", self.identity, why)
         self.lost.set()
         if self._on_lost is not None:
             self._on_lost(why)
@@ -198,12 +199,12 @@ class Leadership:
         while self.leads:
             await asyncio.sleep(min(self._retry_s, self._left_s()))
             try:
-                # An answer that never comes must leave time for a second try.
+                # A request without an answer must leave time for a second try.
                 async with asyncio.timeout(min(self._left_s(), self._renew_s / 2)):
                     await self._renew()
-                self._told = False
+                self._is_logged = False
             except (ApiRefused, ApiUnreachable, TimeoutError) as error:
-                self._tell_trouble(error)
+                self._log_once(error)
 
     async def _renew(self) -> None:
         began_s = self._clock()
@@ -212,7 +213,7 @@ class Leadership:
         except ApiRefused as error:
             if not (error.is_conflict or error.is_missing):
                 raise
-            await self._look_who_holds_it()
+            await self._check_holder()
             renewed = await self._write(self._renewed())
         self._hold(renewed, began_s)
 
@@ -220,8 +221,8 @@ class Leadership:
         assert self._held is not None
         return {**self._held, "spec": {**self._held["spec"], "renewTime": self._now()}}
 
-    async def _look_who_holds_it(self) -> None:
-        """Our own write may have been the other one, if its answer got lost; or somebody added a label."""
+    async def _check_holder(self) -> None:
+        """The conflicting write may have been ours, if its answer was lost, or a label may have been added."""
         try:
             found = await self._read()
         except ApiRefused as error:
@@ -230,16 +231,16 @@ class Leadership:
             raise
         holder = found["spec"].get("holderIdentity")
         if holder != self.identity:
-            raise _Lost(f"{holder or 'nobody'} holds it")
+            raise _Lost(f"{holder or 'no replica'} holds it")
         self._held = found
 
-    # --- how ---
+    # --- requests ---
 
     async def _read(self) -> Object:
         return await self._api.get(f"{self._folder}/{self._name}", urgent=True)
 
     async def _write(self, lease: Object) -> Object:
-        """Refused with a conflict if anybody wrote since we read: the version in it says so."""
+        """Refused with a conflict if the lease has changed since we read it."""
         return await self._api.put(f"{self._folder}/{self._name}", lease, urgent=True)
 
     async def _stop_renewing(self) -> None:
@@ -252,25 +253,25 @@ class Leadership:
         return max(0.0, self._until_s - self._clock())
 
     def _now(self) -> str:
-        """Never one that was told before, whatever the clock on the wall does: a write that changes nothing does not
-        show that we are alive."""
+        """Strictly increasing, whatever the wall clock does: a write without a change would not show that we are
+        alive."""
         now = self._wall()
         self._last = now if self._last is None or now > self._last else self._last + timedelta(microseconds=1)
         return self._last.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    def _tell_trouble(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
-            _log.warning("the lease %s cannot be read or written: %s", self._name, error)
+    def _log_once(self, error: Exception) -> None:
+        if not self._is_logged:
+            self._is_logged = True
+            _log.warning("cannot read or write the lease %s: %s", self._name, error)
 
 
 class _Lost(Exception):
-    """Certain, not only late."""
+    """The lease is certainly lost, not only late."""
 
 
 @contextlib.contextmanager
 def _lost_race() -> Iterator[None]:
-    """A conflict means that another was faster, and that is all."""
+    """Ignores a conflict: another replica was faster."""
     try:
         yield
     except ApiRefused as error:

@@ -1,4 +1,4 @@
-"""One thread with an event loop, where all that speaks to the API server lives; other threads hand it work."""
+"""A thread with the event loop of all API clients. Other threads submit work to it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 _log = logging.getLogger(__name__)
 _CLOSE_S = 5.0
-"""Whoever does not heed that it was cancelled is left behind after this long."""
+"""Tasks that ignore their cancellation are abandoned after this time."""
 
 T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs from when it is made until it is closed.
+    """Runs from its construction until it is closed.
 
-    `on_broken` is called in the loop's thread when a task that should run for ever ends: what it kept up to date is no
-    longer, so its owner had better stop deciding.
+    `on_broken` is called in the loop thread when a task that should never end has ended. What it kept up to date is
+    then outdated, so its owner should stop deciding.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """From any thread; its result or error is the caller's. Do not wait for it in the loop's own thread."""
+        """From any thread. The future has the result or the error. Do not wait for it in the loop thread."""
         with self._lock:
             if not self._closing:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -43,17 +43,17 @@ class LoopThread:
         raise RuntimeError("the connection to the API server has been closed")
 
     def keep(self, work: Coroutine[Any, Any, Any], name: str) -> concurrent.futures.Future[None]:
-        """From any thread: in the background, for as long as the hub runs. If it ends by itself, `on_broken` hears."""
+        """From any thread: runs in the background until the loop ends. If it ends by itself, `on_broken` is called."""
         kept = self.submit(self._kept(work, name))
-        kept.add_done_callback(lambda _: work.close())  # it may have been cancelled before it began
+        kept.add_done_callback(lambda _: work.close())  # it may have been cancelled before it started
         return kept
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
-        """To be awaited when all tasks have ended; the last one given goes first."""
+        """Awaited after all tasks have ended, in reverse order of registration."""
         self._closers.append(closer)
 
     def close(self) -> None:
-        """Cancels everything and waits until it has ended. Again does nothing."""
+        """Cancels all tasks and waits for their end. Further calls do nothing."""
         with self._lock:
             first, self._closing = not self._closing, True
             if first:
@@ -64,9 +64,9 @@ class LoopThread:
     async def _kept(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         try:
             await work
-            raise RuntimeError(f"{name} ended, and should not have")
+            raise RuntimeError(f"{name} ended unexpectedly")
         except Exception as error:
-            _log.exception("%s has broken", name)
+            _log.exception("%s failed", name)
             if self._on_broken is not None:
                 self._on_broken(error)
 

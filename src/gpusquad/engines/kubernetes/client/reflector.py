@@ -1,4 +1,4 @@
-"""A copy of one collection of the API server, kept up to date for ever, and every change told once and in order."""
+"""A local copy of one API collection, kept up to date. Every change is reported once and in order."""
 
 from __future__ import annotations
 
@@ -16,40 +16,41 @@ from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object, key_of
 
 Change = Literal["added", "changed", "deleted"]
-Hear = Callable[[Change, Object, Object | None], None]
-"""What happened, the object as it is now (a deleted one: as it was last), and as we knew it before."""
+OnChange = Callable[[Change, Object, Object | None], None]
+"""The change, the object as it is now (deleted: its last state), and its previous state."""
 
 RELIST_S = 600.0
 _SHORT_STREAM_S = 5.0
-_FIRST_PAUSE_S = 0.2
-_LONGEST_PAUSE_S = 20.0
+_MIN_PAUSE_S = 0.2
+_MAX_PAUSE_S = 20.0
 _MISSING_PAUSE_S = 60.0
 _MISSING_TRIES = 6
-"""So often in a row before known objects are taken for gone: a server that is starting may not know a kind yet."""
-_WAIT = (401, 403, 429, 503)
-"""A watch refused so may be asked for again as it was. After any other refusal it is safer to list."""
+"""Tries in a row before the known objects count as deleted: a starting server may not serve a kind yet."""
+_RETRY_STATUSES = (401, 403, 429, 503)
+"""After these statuses the watch continues from the same version. After any other the collection is listed again."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class ReflectorStats:
-    """What happened so far, for the metrics."""
+    """Counters for the metrics."""
 
     lists: int = 0
-    """Complete lists, the first one too."""
+    """Complete lists, including the first one."""
     gaps: int = 0
-    """The server could not say what had happened since our version, so we listed again and told the difference."""
+    """Times the server no longer had our version, so that the collection was listed again and the difference
+    reported."""
     cuts: int = 0
-    """Streams that broke, and requests that got no answer."""
+    """Streams that broke, and requests without an answer."""
     refusals: int = 0
     changes: int = 0
 
 
 class Reflector:
-    """`run` it as a task. `items` is always what `hear` has been told, and what a policy may believe.
+    """Run `run` as a task. `items` always equals what was reported to `on_change`.
 
-    If `hear` raises, `run` does: a change that was not understood cannot be made good later.
+    If `on_change` raises, `run` raises too: a change that was not applied cannot be repaired later.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Reflector:
         api: AsyncKubeApi,
         path: str,
         *,
-        hear: Hear,
+        on_change: OnChange,
         query: Mapping[str, str] | None = None,
         shrink: Shrink | None = None,
         relist_s: float = RELIST_S,
@@ -67,11 +68,11 @@ class Reflector:
         self.path = path
         self.items: dict[str, Object] = {}
         self.synced = asyncio.Event()
-        self.tally = ReflectorStats()
+        self.stats = ReflectorStats()
         self.is_missing = False
-        """The server does not know this kind of object (yet)."""
+        """The server does not serve this kind of object (yet)."""
         self._api = api
-        self._hear = hear
+        self._on_change = on_change
         self._query = dict(query or {})
         self._shrink = shrink
         self._relist_s = relist_s
@@ -81,8 +82,8 @@ class Reflector:
         self._list_due_s = 0.0
         self._failures = 0
         self._missing_times = 0
-        self._is_deaf = True
-        """The stream has brought nothing yet, not even a bookmark."""
+        self._is_silent = True
+        """The stream has delivered nothing yet, not even a bookmark."""
         self._trouble = ""
 
     async def run(self) -> NoReturn:
@@ -93,8 +94,8 @@ class Reflector:
                 await self._follow()
                 pause_s = self._pause_s() if self._failures else 0.0
             except ApiUnreachable as error:
-                self.tally.cuts += 1
-                pause_s = self._failed("unreachable", f"the API server does not answer for {self.path}: {error}")
+                self.stats.cuts += 1
+                pause_s = self._failed("unreachable", f"no answer from the API server for {self.path}: {error}")
             except ApiRefused as error:
                 pause_s = self._refused(error)
             if pause_s:
@@ -103,16 +104,16 @@ class Reflector:
     # --- list ---
 
     async def _list(self) -> None:
-        # If this one fails: to watch on is better than to try nothing but this.
+        # If this list fails, continue to watch and try again after a tenth of the interval.
         self._list_due_s = self._clock() + self._relist_s / 10
         listing = await self._api.list(self.path, shrink=self._shrink, **self._query)
-        self.tally.lists += 1
+        self.stats.lists += 1
         self.is_missing = False
         self._missing_times = 0
-        self._take(listing)
+        self._replace(listing)
 
-    def _take(self, listing: ObjectList) -> None:
-        """Tells the difference between what we knew and what there is. First what is gone, so that room is free."""
+    def _replace(self, listing: ObjectList) -> None:
+        """Reports the difference to the known objects. Deletions come first, so that their resources are free."""
         found = {key_of(item): item for item in listing.items}
         self._forget(key for key in self.items if key not in found)
         for key, item in found.items():
@@ -124,46 +125,46 @@ class Reflector:
     def _forget(self, keys: Iterable[str]) -> None:
         for key in list(keys):
             before = self.items.pop(key)
-            self._tell("deleted", before, before)
+            self._notify("deleted", before, before)
 
     # --- watch ---
 
     async def _follow(self) -> None:
-        """Until the stream ends or it is time to list again."""
-        began_s, self._is_deaf = self._clock(), True
+        """Watches until the stream ends or the next list is due."""
+        began_s, self._is_silent = self._clock(), True
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, self._list_due_s - began_s)):
-                    await self._hear_stream()
+                    await self._read_stream()
         except ApiUnreachable:
             self._stream_ended(began_s)
             raise
         if not self._stream_ended(began_s):
-            self._failures += 1  # a stream that ends as soon as it begins must not keep us busy
+            self._failures += 1  # a stream that ends at once must not cause a busy loop
 
-    async def _hear_stream(self) -> None:
+    async def _read_stream(self) -> None:
         assert self._version is not None
         async with contextlib.aclosing(self._api.watch(self.path, self._version, **self._query)) as events:
             async for event in events:
                 if not self._apply(event):
                     self._gap(event["object"])
                     return
-                self._is_deaf = False
-                self._is_well()
+                self._is_silent = False
+                self._recovered()
 
     def _stream_ended(self, began_s: float) -> bool:
-        """False: it was so short that the next should wait."""
+        """False: the stream was so short that the next one should wait."""
         if self._clock() - began_s <= _SHORT_STREAM_S:
             return False
         self._failures = 0
-        if self._is_deaf:
-            # Not even a bookmark. So it is, and no error, when the server has never had our version: its data may have
-            # been restored from an older copy.
+        if self._is_silent:
+            # Not even a bookmark. The server sends no error if it never had our version, for example after its data was
+            # restored from an older backup.
             self._version = None
         return True
 
     def _apply(self, event: Object) -> bool:
-        """False: from here on we do not know what happens."""
+        """False: the stream is broken, and later changes are unknown."""
         kind, item = event["type"], event["object"]
         if kind == "ERROR":
             return False
@@ -181,11 +182,11 @@ class Reflector:
         return True
 
     def _gap(self, status: Object) -> None:
-        self.tally.gaps += 1
+        self.stats.gaps += 1
         self._version = None
         _log.info("listing %s again: %s", self.path, status.get("message"))
 
-    # --- what we know ---
+    # --- local copy ---
 
     def _put(self, key: str, item: Object) -> None:
         before = self.items.get(key)
@@ -195,35 +196,35 @@ class Reflector:
                 if then["resourceVersion"] == now["resourceVersion"]:
                     return
                 self.items[key] = item
-                self._tell("changed", item, before)
+                self._notify("changed", item, before)
                 return
-            self._forget([key])  # another one of the same name; the end of the first has passed us by
+            self._forget([key])  # another object of the same name; the deletion of the first was missed
         self.items[key] = item
-        self._tell("added", item, None)
+        self._notify("added", item, None)
 
     def _remove(self, key: str, item: Object) -> None:
         before = self.items.get(key)
         if before is None or before["metadata"]["uid"] != item["metadata"]["uid"]:
             return
         del self.items[key]
-        self._tell("deleted", item, before)
+        self._notify("deleted", item, before)
 
-    def _tell(self, change: Change, item: Object, before: Object | None) -> None:
-        self.tally.changes += 1
+    def _notify(self, change: Change, item: Object, before: Object | None) -> None:
+        self.stats.changes += 1
         try:
-            self._hear(change, item, before)
+            self._on_change(change, item, before)
         except (ApiRefused, ApiUnreachable, TimeoutError) as error:
-            raise RuntimeError(f"a listener of {self.path} failed") from error  # not to be taken for the server's
+            raise RuntimeError(f"a listener of {self.path} failed") from error  # not an API error
 
-    # --- trouble ---
+    # --- errors ---
 
     def _refused(self, error: ApiRefused) -> float:
-        self.tally.refusals += 1
+        self.stats.refusals += 1
         if error.is_missing:
             return self._missing()
         if error.is_expired:
-            self.tally.gaps += 1
-        if error.status not in _WAIT:
+            self.stats.gaps += 1
+        if error.status not in _RETRY_STATUSES:
             self._version = None
         if error.is_forbidden:
             cure = "; its role needs the verbs list and watch for it" if "cannot" in error.message else ""
@@ -232,7 +233,7 @@ class Reflector:
         return max(pause_s, error.retry_after_s or 0.0)
 
     def _missing(self) -> float:
-        """A kind of object that is not installed has no objects; it may be installed any time."""
+        """A kind that is not installed has no objects. It may be installed at any time."""
         self._version = None
         self._missing_times += 1
         if self.items and self._missing_times < _MISSING_TRIES:
@@ -240,23 +241,23 @@ class Reflector:
         self._forget(self.items)
         self.is_missing = True
         self._failures = 0
-        self._is_well()
+        self._recovered()
         self.synced.set()
         return _MISSING_PAUSE_S * random.uniform(0.5, 1.0)
 
-    def _failed(self, trouble: str, told: str) -> float:
-        """Says so once, until it has been well again."""
+    def _failed(self, trouble: str, message: str) -> float:
+        """Logs each kind of trouble once, until reading works again."""
         self._failures += 1
         if trouble != self._trouble:
             self._trouble = trouble
-            _log.warning("%s", told)
+            _log.warning("%s", message)
         return self._pause_s()
 
-    def _is_well(self) -> None:
+    def _recovered(self) -> None:
         if self._trouble:
             self._trouble = ""
             _log.info("%s can be read again", self.path)
 
     def _pause_s(self) -> float:
-        longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 16))
+        longest_s = min(_MAX_PAUSE_S, _MIN_PAUSE_S * 2.0 ** min(self._failures - 1, 16))
         return random.uniform(0.5, 1.0) * longest_s

@@ -1,4 +1,4 @@
-"""Asks the API server whose a token is (authentication.k8s.io/v1, TokenReview)."""
+"""Identifies the owner of a token with the API server (authentication.k8s.io/v1, TokenReview)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gpusquad.kube.objects import Object
 
 PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 AUDIENCE = "gpusquad"
-"""Whom agents get their tokens for: one for the API server is of no use here, nor ours there."""
+"""Audience of the agents' tokens. A token for the API server is not valid here, and theirs is not valid there."""
 _NODE = "authentication.kubernetes.io/node-name"
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Who a token stands for."""
+    """The owner of a token."""
 
     user: str = ""
-    """Empty: nobody, or it is meant for somebody else."""
+    """Empty: the token is invalid or for another audience."""
     node: str = ""
-    """Where the pod runs that it is bound to, if it is."""
+    """Node of the pod that the token is bound to, if any."""
 
 
 async def review(api: AsyncKubeApi, token: str, audience: str = AUDIENCE) -> Bearer:
@@ -32,7 +32,7 @@ async def review(api: AsyncKubeApi, token: str, audience: str = AUDIENCE) -> Bea
 
 
 def read_review(answer: Object, audience: str = AUDIENCE) -> Bearer:
-    """An API server that does not know of audiences names none: then nobody said that the token is for us."""
+    """An API server without support for audiences names none. Then the token is not accepted."""
     status = answer.get("status") or {}
     if status.get("authenticated") is not True or audience not in (status.get("audiences") or ()):
         return Bearer()

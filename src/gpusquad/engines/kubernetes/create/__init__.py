@@ -1,1 +1,2 @@
-"""Jobs that were submitted to us, made into objects of the cluster. From then on they are like anybody else's."""
+"""Creates cluster objects for jobs that were submitted to the service. From then on they are handled like any other
+pods."""

@@ -1,4 +1,4 @@
-"""What a job's pods say of how it is to be treated: whoever finds them reads it there, also after a restart."""
+"""Attributes of a job as annotations of its pods. The scheduler reads them there, also after a restart."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gpusquad.model.slo_text import goal_text
 from gpusquad.model.units import US_PER_S
 
 
-def said_of(job: Job) -> dict[str, str]:
-    """What is not said is left out: then the usual holds."""
+def job_annotations(job: Job) -> dict[str, str]:
+    """Attributes with their default value are left out."""
     found = {
         USER: job.user,
         APP: job.app,
@@ -36,14 +36,14 @@ def said_of(job: Job) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def changed_to(job: Job) -> dict[str, str | None]:
-    """As a merge patch of annotations: None takes away what is no longer said."""
-    said = said_of(job)
-    return {name: said.get(name) for name in (QUEUE, LANE, PRIORITY, ESTIMATE, LIMIT, SLO)}
+def annotation_changes(job: Job) -> dict[str, str | None]:
+    """A merge patch of annotations: None removes one."""
+    annotations = job_annotations(job)
+    return {name: annotations.get(name) for name in (QUEUE, LANE, PRIORITY, ESTIMATE, LIMIT, SLO)}
 
 
 def _time(us: int | None) -> str:
-    """Exactly, and as people write it where that is the same."""
+    """Exact; in seconds if possible."""
     if not us:
         return ""
     return f"{us // US_PER_S}s" if us % US_PER_S == 0 else f"{us}us"

@@ -1,7 +1,7 @@
-"""A job as objects of Kubernetes: one numbered Job for each role, a name for its pods to find each other by, and a
-Secret for what must not stand in a Job.
+"""Kubernetes objects of a job: an Indexed Job for each role, a headless Service for the host names of its pods, and a
+Secret.
 
-The Jobs are equals; service and secret belong to all of them, and go when the last one has gone.
+The Jobs are equal owners of the Service and the Secret, which are deleted with the last of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpusquad.core.job_objects import JobObjectRequest, TaskProgram
-from gpusquad.engines.kubernetes.create.annotations import said_of
+from gpusquad.engines.kubernetes.create.annotations import job_annotations
 from gpusquad.engines.kubernetes.create.environment import RoleRanks, command_of, variables
 from gpusquad.engines.kubernetes.create.names import group_name, job_names
 from gpusquad.engines.kubernetes.parse.groups import GroupKey
@@ -36,27 +36,27 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import SLOT_MEMORY_BYTES, Request, Share
 
 CONTAINER = "main"
-_MOST_ROLE_TEXT = 63
+_MAX_ROLE_TEXT = 63
 
 
 @dataclass(frozen=True)
 class ManifestSettings:
-    """How jobs are made here."""
+    """How job objects are created."""
 
     scheduler: str = SCHEDULER
     image: str = ""
-    """For jobs that name none."""
+    """For jobs without an image."""
     namespaces: dict[str, str] = field(default_factory=dict)
-    """Of tenants whose namespace is called otherwise than they are."""
+    """By tenant, for tenants whose namespace has another name."""
     keep_s: float = 7 * 86_400.0
-    """Finished jobs, with their pods and logs, go after this long."""
+    """Finished Jobs are deleted after this time, with their pods and logs."""
     dry_run: bool = False
-    """Nothing is to be written: nothing can be submitted either."""
+    """Nothing is written to the cluster, so no job can be submitted."""
 
 
 @dataclass(frozen=True)
 class JobManifests:
-    """All objects of one job. ``beside`` need the Jobs as their owners."""
+    """All objects of one job. ``beside`` are owned by its Jobs."""
 
     job_id: str
     namespace: str
@@ -66,18 +66,18 @@ class JobManifests:
 
 
 def plan_of(wanted: JobObjectRequest, settings: ManifestSettings) -> JobManifests:
-    """Raises ``Invalid`` for what cannot be made on a cluster."""
+    """Raises ``Invalid`` for jobs that cannot run on a cluster."""
     _check(wanted, settings)
     job = wanted.job
     namespace = namespace_for(job.tenant, settings)
     group = group_name(job.name, wanted.mark)
-    seats = seats_of(wanted, group)
-    found_as = id_of(namespace, group)
-    own = _Own(wanted, settings, namespace, group, found_as, seats)
-    programs = zip(seats, job.roles, wanted.programs, strict=True)
+    all_ranks = ranks_of(wanted, group)
+    resulting_id = id_of(namespace, group)
+    own = _ManifestBuilder(wanted, settings, namespace, group, resulting_id, all_ranks)
+    programs = zip(all_ranks, job.roles, wanted.programs, strict=True)
     beside = [*([own.service()] if job.tasks > 1 else ()), *([own.secret()] if wanted.secrets else ())]
     return JobManifests(
-        found_as, namespace, wanted.mark, tuple(own.job(s, r.request, p) for s, r, p in programs), tuple(beside)
+        resulting_id, namespace, wanted.mark, tuple(own.job(s, r.request, p) for s, r, p in programs), tuple(beside)
     )
 
 
@@ -86,67 +86,67 @@ def namespace_for(tenant: str, settings: ManifestSettings) -> str:
 
 
 def id_of(namespace: str, group: str) -> str:
-    """Under which the pods of a group of that name are found: see ``conventions.ours``."""
+    """The job id of a group of that name: see ``conventions.gpusquad``."""
     return job_id(GroupKey(GROUP, namespace, group, f"{GROUP}:{namespace}/{group}"))
 
 
-def seats_of(wanted: JobObjectRequest, group: str) -> list[RoleRanks]:
-    roles, first, seats = wanted.job.roles, 0, []
+def ranks_of(wanted: JobObjectRequest, group: str) -> list[RoleRanks]:
+    roles, first, all_ranks = wanted.job.roles, 0, []
     for role, name in zip(roles, job_names(group, [role.name for role in roles]), strict=True):
-        seats.append(RoleRanks(role.name, name, first, role.count))
+        all_ranks.append(RoleRanks(role.name, name, first, role.count))
         first += role.count
-    return seats
+    return all_ranks
 
 
 def owned_by(item: Object, jobs: Sequence[Object]) -> Object:
-    """The same object, which goes with the last of these."""
+    """The same object, deleted with the last of these Jobs."""
     owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job), "uid": uid_of(job)} for job in jobs]
     return {**item, "metadata": {**item["metadata"], "ownerReferences": owners}}
 
 
 def _check(wanted: JobObjectRequest, settings: ManifestSettings) -> None:
     if settings.dry_run:
-        raise Invalid("kubernetes.dry_run", "is set: nothing is written to the cluster", "use kubectl meanwhile")
+        raise Invalid("kubernetes.dry_run", "is set: nothing is written to the cluster", "use kubectl")
     if not (wanted.image or settings.image):
         cure = "add image to the job file; an administrator may set one for all as kubernetes.image"
-        raise Invalid("image", "is missing, and on a cluster every job needs one", cure)
+        raise Invalid("image", "is missing; every job on a cluster needs one", cure)
     if wanted.job.is_elastic:
-        raise Invalid("min", "elastic jobs are not supported on Kubernetes", "leave out min and max, and write count")
+        raise Invalid("min", "elastic jobs are not supported on Kubernetes", "replace min and max by count")
     for role in wanted.job.roles:
         if any("," in model for model in role.request.gpu_models):
-            raise Invalid("gpu_model", "holds a comma, which separates models on a cluster", "write it without")
+            raise Invalid("gpu_model", "contains a comma, which separates models on a cluster", "remove the comma")
 
 
 @dataclass(frozen=True)
-class _Own:
+class _ManifestBuilder:
     """What all objects of one job have in common."""
 
     wanted: JobObjectRequest
     settings: ManifestSettings
     namespace: str
     group: str
-    found_as: str
-    seats: Sequence[RoleRanks]
+    resulting_id: str
+    all_ranks: Sequence[RoleRanks]
 
-    def job(self, seat: RoleRanks, request: Request, program: TaskProgram) -> Object:
+    def job(self, ranks: RoleRanks, request: Request, program: TaskProgram) -> Object:
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": self._metadata(seat.job),
+            "metadata": self._metadata(ranks.job),
             "spec": {
                 "completionMode": "Indexed",
-                "parallelism": seat.count,
-                "completions": seat.count,
-                # Each try of the gang may lose all of its pods.
-                "backoffLimit": self.wanted.retries * seat.count,
+                "parallelism": ranks.count,
+                "completions": ranks.count,
+                # Each attempt of the gang may lose all its pods.
+                "backoffLimit": self.wanted.retries * ranks.count,
                 "podFailurePolicy": {"rules": [_FORGIVE_DISRUPTION]},
                 "ttlSecondsAfterFinished": round(self.settings.keep_s),
-                "template": {"metadata": self._of_pod(seat, request), "spec": self._pod(seat, request, program)},
+                "template": {"metadata": self._of_pod(ranks, request), "spec": self._pod(ranks, request, program)},
             },
         }
 
     def service(self) -> Object:
-        """Gives each pod a name that the others know before it runs. It has no address of its own."""
+        """Headless: gives each pod a host name that the others know before it runs."""
         spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {GROUP: self.group}}
         return {"apiVersion": "v1", "kind": "Service", "metadata": self._metadata(self.group), "spec": spec}
 
@@ -155,30 +155,30 @@ class _Own:
                 "stringData": dict(self.wanted.secrets)}  # fmt: skip
 
     def _metadata(self, name: str) -> Object:
-        said = {**said_of(self.wanted.job), SUBMISSION: self.wanted.mark}
-        return {"name": name, "namespace": self.namespace, "labels": {GROUP: self.group}, "annotations": said}
+        annotations = {**job_annotations(self.wanted.job), SUBMISSION: self.wanted.mark}
+        return {"name": name, "namespace": self.namespace, "labels": {GROUP: self.group}, "annotations": annotations}
 
-    def _of_pod(self, seat: RoleRanks, request: Request) -> Object:
-        said = {
-            **said_of(self.wanted.job),
+    def _of_pod(self, ranks: RoleRanks, request: Request) -> Object:
+        annotations = {
+            **job_annotations(self.wanted.job),
             GROUP: self.group,
             GROUP_SIZE: str(self.wanted.job.tasks),
-            ROLE: seat.role[:_MOST_ROLE_TEXT],
-            FIRST_RANK: str(seat.first),
+            ROLE: ranks.role[:_MAX_ROLE_TEXT],
+            FIRST_RANK: str(ranks.first),
             **({HAMI_USE_MODEL: ",".join(request.gpu_models)} if request.gpu_models else {}),
             **({HAMI_USE_CARD: request.card} if request.card else {}),
             **({GPU_MIN_MEMORY: str(request.min_card_memory_bytes)} if request.min_card_memory_bytes else {}),
             **({ISOLATION: "isolated"} if request.share and request.share.isolation == "isolated" else {}),
         }
-        return {"labels": {GROUP: self.group}, "annotations": said}
+        return {"labels": {GROUP: self.group}, "annotations": annotations}
 
-    def _pod(self, seat: RoleRanks, request: Request, program: TaskProgram) -> Object:
+    def _pod(self, ranks: RoleRanks, request: Request, program: TaskProgram) -> Object:
         wanted = self.wanted
         container: Object = {
             "name": CONTAINER,
             "image": wanted.image or self.settings.image,
-            "command": command_of(seat, program.command),
-            "env": variables(wanted, self.found_as, seat, self.seats, self.group, program.env, self.group),
+            "command": command_of(ranks, program.command),
+            "env": variables(wanted, self.resulting_id, ranks, self.all_ranks, self.group, program.env, self.group),
             "resources": resources_of(request),
             **({"workingDir": wanted.workdir} if wanted.workdir else {}),
         }
@@ -196,11 +196,11 @@ _FORGIVE_DISRUPTION: Object = {
     "action": "Ignore",
     "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
 }
-"""Pods that were taken away for others do not count as failures of the job."""
+"""Preempted pods do not count as failures of the Job."""
 
 
 def resources_of(request: Request) -> Object:
-    """As requests and as limits: a task gets what it asked for, no less and no more."""
+    """Requests equal to limits: a task gets exactly what it requested."""
     amounts: dict[str, str] = {}
     if request.cpu_milli:
         amounts["cpu"] = f"{request.cpu_milli}m"
@@ -214,7 +214,7 @@ def resources_of(request: Request) -> Object:
 
 
 def _amounts_of(share: Share) -> dict[str, str]:
-    # A place has no name of its own here: it becomes what is counted for it.
+    # A device slot without a quota has no resource here: it becomes what is counted for it.
     memory_bytes = SLOT_MEMORY_BYTES if share.is_slot_only else share.memory_bytes
     amounts = {
         GPU_MEMORY: memory_bytes,
@@ -225,5 +225,5 @@ def _amounts_of(share: Share) -> dict[str, str]:
 
 
 def _whole_percents(milli: int) -> int:
-    """Never less than was asked for."""
+    """Rounded up."""
     return -(-milli // 10)

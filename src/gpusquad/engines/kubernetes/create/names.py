@@ -1,7 +1,7 @@
-"""Names of the objects that a job is made of.
+"""Names of a job's objects.
 
-They are parts of host names, so they are held to what RFC 1123 allows: at most 63 letters, digits and dashes. The pods
-of a Job that counts its pods are called like the Job with their number behind it, and that has to fit too.
+They are parts of host names, so they follow RFC 1123: at most 63 letters, digits and dashes. The pods of an Indexed Job
+have its name with their index appended, which must fit too.
 """
 
 from __future__ import annotations
@@ -9,36 +9,36 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_MOST_BASE = 30
-_MOST_ROLE = 14
+_MAX_BASE = 30
+_MAX_ROLE = 14
 _MARK = 8
-"""Characters of the mark in a name: enough to tell jobs of one name apart."""
+"""Characters of the mark in a name, enough to distinguish jobs of one name."""
 _NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
 
 
-def dns_label(text: str, most: int, otherwise: str) -> str:
-    """The text as far as it can be part of a host name; begins with a letter, as the names of services must."""
+def dns_label(text: str, max_chars: int, default: str) -> str:
+    """The text reduced to a DNS label that starts with a letter, as names of Services must."""
     plain = _NOT_ALLOWED.sub("-", text.lower()).strip("-")
     if plain and not plain[0].isalpha():
-        plain = f"{otherwise}-{plain}"
-    return plain[:most].rstrip("-") or otherwise
+        plain = f"{default}-{plain}"
+    return plain[:max_chars].rstrip("-") or default
 
 
 def group_name(name: str, mark: str) -> str:
-    """Of the gang, and of all that belongs to it."""
-    return f"{dns_label(name, _MOST_BASE, 'job')}-{mark[:_MARK]}"
+    """Name of the gang and of its Service and Secret."""
+    return f"{dns_label(name, _MAX_BASE, 'job')}-{mark[:_MARK]}"
 
 
 def job_names(group: str, roles: Sequence[str]) -> list[str]:
-    """One Job for each role; the only one is called like the group."""
+    """One Job per role; a single one has the name of the group."""
     if len(roles) == 1:
         return [group]
-    parts = [dns_label(role, _MOST_ROLE, "role") for role in roles]
+    parts = [dns_label(role, _MAX_ROLE, "role") for role in roles]
     if len({*parts}) == len(parts):
         return [f"{group}-{part}" for part in parts]
     return [f"{group}-{number}-{part[:10].rstrip('-')}" for number, part in enumerate(parts)]
 
 
 def host_name(job: str, index: int, group: str) -> str:
-    """By which pods of the gang find one of them: the host name of a numbered pod, under the gang's service."""
+    """Host name of a pod of the gang, under the gang's Service."""
     return f"{job}-{index}.{group}"

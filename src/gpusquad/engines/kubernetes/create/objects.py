@@ -1,4 +1,4 @@
-"""Puts the objects of jobs into the cluster: all of them or none."""
+"""Creates the objects of jobs on the cluster: all of them or none."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 async def create(api: AsyncKubeApi, plans: Sequence[JobManifests]) -> None:
-    """Raises ``Invalid`` where the server refuses, ``Unreachable`` where it does not answer; then nothing is left of
-    what was made here. What an earlier try of the same submission made stays as it is."""
+    """Raises ``Invalid`` if the server refuses, ``ApiUnreachable`` if it does not answer. Then everything created here
+    is removed. Objects of an earlier try of the same submission stay."""
     made: list[Object] = []
     tasks = [asyncio.ensure_future(_create_one(api, plan, made)) for plan in plans]
     try:
@@ -45,7 +45,7 @@ async def _create_one(api: AsyncKubeApi, plan: JobManifests, made: list[Object])
 
 
 async def _post(api: AsyncKubeApi, item: Object, plan: JobManifests, made: list[Object]) -> Object:
-    """The Job as it is now in the cluster."""
+    """The Job as stored on the cluster."""
     for number in range(1, _TRIES + 1):
         try:
             result = await api.post(path_of(item), item)
@@ -53,12 +53,12 @@ async def _post(api: AsyncKubeApi, item: Object, plan: JobManifests, made: list[
             return result
         except ApiRefused as error:
             if not error.already_exists:
-                raise _in_words(error, item, plan) from None
+                raise _as_invalid(error, item, plan) from None
             there = await api.get(f"{path_of(item)}/{name_of(item)}")
             if annotations_of(there).get(SUBMISSION) != plan.mark:
-                raise Invalid("name", f"{item['kind']} {name_of(item)} is there already", "submit it again") from None
+                raise Invalid("name", f"{item['kind']} {name_of(item)} exists already", "submit it again") from None
             if not is_leaving(there):
-                made += [there] if number > 1 else []  # by the try that was not answered
+                made += [there] if number > 1 else []  # created by the try without an answer
                 return there
         except ApiUnreachable:
             if number == _TRIES:
@@ -68,8 +68,8 @@ async def _post(api: AsyncKubeApi, item: Object, plan: JobManifests, made: list[
 
 
 async def _post_beside(api: AsyncKubeApi, item: Object, plan: JobManifests, is_new: bool) -> None:
-    """What goes with its Jobs. If it is there and they are new, then it is another try's and on its way out, or was
-    made by a request whose answer was lost."""
+    """Creates an object that its Jobs own. If it exists and the Jobs are new, it belongs to another try and is being
+    deleted, or was created by a request whose answer was lost."""
     was_lost = False
     for _ in range(_TRIES):
         try:
@@ -77,13 +77,13 @@ async def _post_beside(api: AsyncKubeApi, item: Object, plan: JobManifests, is_n
             return
         except ApiRefused as error:
             if not error.already_exists:
-                raise _in_words(error, item, plan) from None
+                raise _as_invalid(error, item, plan) from None
             if not is_new or was_lost:
                 return
         except ApiUnreachable:
             was_lost = True
         await asyncio.sleep(_PAUSE_S)
-    raise ApiUnreachable(f"{item['kind']} {name_of(item)} could not be made")
+    raise ApiUnreachable(f"cannot create {item['kind']} {name_of(item)}")
 
 
 async def _remove(api: AsyncKubeApi, job: Object) -> None:
@@ -91,7 +91,7 @@ async def _remove(api: AsyncKubeApi, job: Object) -> None:
     try:
         await api.delete(f"{path_of(job)}/{name_of(job)}", options)
     except (ApiRefused, ApiUnreachable) as error:
-        _log.error("Job %s/%s of a failed submission could not be removed: %s", namespace_of(job), name_of(job), error)
+        _log.error("cannot remove Job %s/%s of a failed submission: %s", namespace_of(job), name_of(job), error)
 
 
 def path_of(item: Object) -> str:
@@ -99,12 +99,12 @@ def path_of(item: Object) -> str:
     return f"{root}/namespaces/{namespace_of(item)}/{_PLURALS[item['kind']]}"
 
 
-def _in_words(error: ApiRefused, item: Object, plan: JobManifests) -> Invalid:
+def _as_invalid(error: ApiRefused, item: Object, plan: JobManifests) -> Invalid:
     what = f"{item['kind']} {name_of(item)}"
     if error.is_missing:
-        cure = f"kubectl create namespace {plan.namespace}, or name another one under kubernetes.namespaces"
+        cure = f"run kubectl create namespace {plan.namespace}, or set another one under kubernetes.namespaces"
         return Invalid("tenant", f"the cluster has no namespace {plan.namespace}", cure)
     if error.is_forbidden:
-        cure = "see the quotas of the namespace and what the service may do there"
-        return Invalid("kubernetes", f"the cluster does not let us make {what}: {error.message}", cure)
+        cure = "check the quotas of the namespace and the role of the service"
+        return Invalid("kubernetes", f"the cluster does not allow gpusquad to create {what}: {error.message}", cure)
     return Invalid("kubernetes", f"the cluster refuses {what}: {error.message}")

@@ -1,7 +1,7 @@
-"""On which nodes a pod may go: labels, taints, affinity, spread, host ports and volumes, as kube-scheduler has them.
+"""Allowed nodes of a pod by labels, taints, affinity, spread, host ports and volumes, as in kube-scheduler.
 
-``rule_of`` reads what a pod demands, ``Masks`` says which nodes that leaves. A ``PodIndex`` with all pods and a
-``Storage`` with all claims and volumes are kept up to date by whoever watches the cluster.
+``rule_of`` parses the constraints of a pod, ``NodeMasks`` computes the nodes that satisfy them. The engine's watches
+keep a ``PodIndex`` of all pods and a ``Storage`` of all claims and volumes up to date.
 """
 
 from gpusquad.engines.kubernetes.filters.errors import UnsupportedRule

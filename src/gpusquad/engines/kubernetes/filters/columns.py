@@ -1,6 +1,6 @@
-"""Nodes as columns: for each label that somebody asked for, a number per node that stands for its value.
+"""Nodes as columns: for each label in use, a code per node that stands for its value.
 
-A question about labels is then answered once per value and looked up for all nodes at once.
+A condition on labels is then evaluated once per value and looked up for all nodes at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass
 class NodeColumn(Generic[T]):
-    """Code 0 stands for the value of nodes that have none."""
+    """Code 0 stands for a missing value."""
 
     codes: NDArray[np.int32]
     values: list[T]
@@ -52,7 +52,7 @@ class NodeColumn(Generic[T]):
 
 
 class NodeColumns:
-    """All nodes of the cluster in an order of the caller's, and a log of which of them changed."""
+    """All nodes of the cluster in the caller's order, and a log of changed nodes."""
 
     def __init__(self, nodes: Sequence[Object]) -> None:
         self._nodes = list(nodes)
@@ -67,7 +67,7 @@ class NodeColumns:
         return len(self._nodes)
 
     def change(self, position: int, node: Object) -> bool:
-        """False: nothing that could matter has changed."""
+        """False: nothing relevant has changed."""
         if name_of(node) != self.names[position]:
             raise ValueError(f"{name_of(node)} is not {self.names[position]}: a node keeps its position and its name")
         old, self._nodes[position] = self._nodes[position], node

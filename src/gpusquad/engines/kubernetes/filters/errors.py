@@ -1,4 +1,4 @@
-"""What a pod asks for and gpusquad does not do. It is said aloud: a demand that is quietly ignored breaks a promise."""
+"""Errors for constraints that gpusquad does not support. They are refused, because ignoring one would violate it."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from gpusquad.model.errors import Invalid
 
 
 class UnsupportedRule(Invalid):
-    """Names the field of the pod, what is not done about it, and what to write instead."""
+    """Names the field of the pod, what is not supported, and what to write instead."""

@@ -1,8 +1,8 @@
-"""Whether a mask is all there is to know when several pods are placed at once.
+"""Whether masks are sufficient to place several pods at once.
 
-A mask answers for one pod after another. Tasks of a gang come together, and where they keep each other away or want
-each other near, the second pod's mask depends on where the first one went. On a host that is one bound
-(``Rule.most_per_node``); across zones it is not, and such gangs are refused rather than placed wrongly.
+A mask is valid for one pod after another. The tasks of a gang are placed together. If they repel or attract each other,
+the mask of the second pod depends on the place of the first. Within a host this is a bound
+(``PlacementRule.most_per_node``). Across zones it is not, and such gangs are refused rather than placed wrongly.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ _CURE = "run it with one task, or name the nodes by a node selector"
 
 
 def check_gang(rule: PlacementRule, tasks: int, storage: Storage | None = None) -> UnsupportedRule | None:
-    """Why so many tasks of this rule cannot be placed at once; None: masks and ``most_per_node`` are enough."""
+    """Why that many tasks of this rule cannot be placed at once; None: masks and ``most_per_node`` are sufficient."""
     if tasks <= 1:
         return None
     if rule.is_near_itself:
         return UnsupportedRule(
             "spec.affinity.podAffinity",
-            "tasks of a gang that have to be near each other are not placed together",
+            "affinity between tasks of one gang is not supported",
             _CURE,
         )
     for term in rule.apart_from_itself:
         if term.topology_key != HOSTNAME:
             return UnsupportedRule(
-                "spec.affinity.podAntiAffinity", f"tasks of a gang are not kept apart by {term.topology_key}",
+                "spec.affinity.podAntiAffinity",
+                f"anti-affinity between tasks of one gang by {term.topology_key} is not supported",
                 f"use {HOSTNAME}, or {_CURE}",
-            )  # fmt: skip
+            )
     for spread in rule.spreads:
         if spread.counts_itself and spread.topology_key != HOSTNAME:
             return UnsupportedRule(
-                "spec.topologySpreadConstraints", f"tasks of a gang are not spread over {spread.topology_key}",
+                "spec.topologySpreadConstraints",
+                f"spreading tasks of one gang over {spread.topology_key} is not supported",
                 f"use {HOSTNAME} or ScheduleAnyway, or {_CURE}",
-            )  # fmt: skip
+            )
     for claim in (storage or Storage()).exclusive(rule.claims):
         return UnsupportedRule(
             "spec.volumes", f"claim {claim.key} is for one pod, not for {tasks}", "use ReadWriteMany"
@@ -52,19 +54,21 @@ def check_gang(rule: PlacementRule, tasks: int, storage: Storage | None = None) 
 
 
 def check_roles(pods: Sequence[Object], index: PodIndex | None = None) -> UnsupportedRule | None:
-    """One pod of each role: why roles of one gang cannot be placed at once, because they look at each other."""
+    """Given one pod of each role: why the roles cannot be placed at once, because their constraints refer to each
+    other."""
     for one, other in permutations(pods, 2):
-        field = _looks_at(one, other, index or PodIndex())
+        field = _matching_field(one, other, index or PodIndex())
         if field:
             return UnsupportedRule(
-                field, f"{name_of(one)} says where {name_of(other)} of the same gang may be, which is not done",
-                "leave it out between roles of one gang, or submit them as jobs of their own",
-            )  # fmt: skip
+                field,
+                f"{name_of(one)} constrains the place of {name_of(other)} of the same gang, which is not supported",
+                "remove it between roles of one gang, or submit them as separate jobs",
+            )
     return None
 
 
-def _looks_at(one: Object, other: Object, index: PodIndex) -> str:
-    """The field of the one that the other matches; empty: none."""
+def _matching_field(one: Object, other: Object, index: PodIndex) -> str:
+    """The field of ``one`` that matches ``other``; empty: none."""
     namespace, labels = namespace_of(other), labels_of(other)
     seen = labels, namespace, index.namespaces.get(namespace)
     near = terms_of(one, "podAffinity")

@@ -1,4 +1,4 @@
-"""Answers that depend on other pods and on claims: one check after another, each with the reason it gives."""
+"""Constraints that depend on other pods and on claims, as a sequence of checks with their reasons."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpusquad.engines.kubernetes.filters.pod_selections import (
     AffinityPods,
     AntiAffinityPods,
     ClaimPods,
+    PodSelection,
     PodSelections,
     RepellingPods,
-    Sort,
 )
 from gpusquad.engines.kubernetes.filters.spread import TopologySpread
 from gpusquad.engines.kubernetes.filters.static import StaticFilter
@@ -28,7 +28,7 @@ from gpusquad.engines.kubernetes.filters.volume_attach import drivers_missing, t
 
 
 class FilterCheck(NamedTuple):
-    """Where it holds, and what to say where it does not. ``nowhere``: the reason is about the pod, not about nodes."""
+    """Nodes that pass, and the reason for those that do not. ``nowhere``: the reason concerns the pod, not nodes."""
 
     reason: str
     ok: Mask
@@ -37,34 +37,34 @@ class FilterCheck(NamedTuple):
 
 @dataclass
 class LiveFilter:
-    """All that is looked at for one answer."""
+    """Inputs of the checks."""
 
     columns: NodeColumns
     static: StaticFilter
-    tallies: PodCounts
+    pod_counts: PodCounts
     index: PodIndex
     storage: Storage
     slots: NDArray[np.intp]
-    """Of each node, in the index."""
+    """Slot of each node in the index."""
 
-    def checks(self, rule: PlacementRule, sorts: PodSelections) -> Iterator[FilterCheck]:
-        if sorts.ports is not None:
-            yield FilterCheck("a port of the host that the pod asks for is taken", self._counts(sorts.ports) == 0)
+    def checks(self, rule: PlacementRule, selections: PodSelections) -> Iterator[FilterCheck]:
+        if selections.ports is not None:
+            yield FilterCheck("a host port of the pod is in use", self._counts(selections.ports) == 0)
         if rule.claims:
             yield from self._volumes(rule)
-        yield from self._spreads(rule, sorts)
-        if sorts.near is not None:
-            yield FilterCheck("no pod there that it has to be near to (pod affinity)", self._near(rule, sorts.near))
-        for apart in sorts.apart:
-            yield FilterCheck("a pod there that it has to be apart from (pod anti-affinity)", self._without(apart))
-        for repelling in sorts.repelling:
-            yield FilterCheck("a pod there that keeps it away (its anti-affinity)", self._without(repelling))
+        yield from self._spreads(rule, selections)
+        if selections.near is not None:
+            yield FilterCheck("no pod there that matches its pod affinity", self._near(rule, selections.near))
+        for apart in selections.apart:
+            yield FilterCheck("a pod there matches its pod anti-affinity", self._without(apart))
+        for repelling in selections.repelling:
+            yield FilterCheck("the anti-affinity of a pod there matches it", self._without(repelling))
 
-    def _counts(self, sort: Sort) -> NDArray[np.int32]:
-        return self.tallies.counts(sort)[self.slots]
+    def _counts(self, selection: PodSelection) -> NDArray[np.int32]:
+        return self.pod_counts.counts(selection)[self.slots]
 
     def _in_domains(self, key: str, counts: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The sum over each domain, by the code of its label. Nodes without the label are in none."""
+        """Sum over each domain, by the code of its label. Nodes without the label belong to none."""
         column = self.columns.label(key)
         sums = np.bincount(column.codes, counts, len(column.values)).astype(np.int64)
         sums[0] = 0
@@ -72,34 +72,34 @@ class LiveFilter:
 
     # --- affinity ---
 
-    def _near(self, rule: PlacementRule, sort: AffinityPods) -> Mask:
-        counts = self._counts(sort)
+    def _near(self, rule: PlacementRule, selection: AffinityPods) -> Mask:
+        counts = self._counts(selection)
         has_labels = np.ones(len(self.columns), np.bool_)
         has_pods = np.ones(len(self.columns), np.bool_)
-        nobody = True
+        none_found = True
         for key in {term.topology_key for term in rule.near}:
             codes, sums = self.columns.label(key).codes, self._in_domains(key, counts)
             has_labels &= codes > 0
             has_pods &= sums[codes] > 0
-            nobody &= not sums.any()
-        if nobody and rule.is_near_itself:  # the first of pods that want to be together may go anywhere
+            none_found &= not sums.any()
+        if none_found and rule.is_near_itself:  # the first pod that matches its own affinity may go anywhere
             return has_labels
         return has_labels & has_pods
 
-    def _without(self, sort: AntiAffinityPods | RepellingPods) -> Mask:
-        sums = self._in_domains(sort.topology_key, self._counts(sort))
-        return sums[self.columns.label(sort.topology_key).codes] == 0
+    def _without(self, selection: AntiAffinityPods | RepellingPods) -> Mask:
+        sums = self._in_domains(selection.topology_key, self._counts(selection))
+        return sums[self.columns.label(selection.topology_key).codes] == 0
 
     # --- spread ---
 
-    def _spreads(self, rule: PlacementRule, sorts: PodSelections) -> Iterator[FilterCheck]:
+    def _spreads(self, rule: PlacementRule, selections: PodSelections) -> Iterator[FilterCheck]:
         if not rule.spreads:
             return
         has_labels = np.logical_and.reduce([self.columns.label(one.topology_key).codes > 0 for one in rule.spreads])
         yield FilterCheck("no label of the domains that the pod is spread over", has_labels)
-        for spread, sort in zip(rule.spreads, sorts.spreading, strict=True):
-            ok = self._spread(spread, rule, has_labels, self._counts(sort))
-            yield FilterCheck(f"more pods than allowed would be in one {spread.topology_key}", ok)
+        for spread, selection in zip(rule.spreads, selections.spread, strict=True):
+            ok = self._spread(spread, rule, has_labels, self._counts(selection))
+            yield FilterCheck(f"too many pods would be in one {spread.topology_key}", ok)
 
     def _spread(self, spread: TopologySpread, rule: PlacementRule, has_labels: Mask, counts: NDArray[np.int32]) -> Mask:
         counted = has_labels.copy()
@@ -122,19 +122,19 @@ class LiveFilter:
             yield FilterCheck(mounts.waits_for, nowhere, nowhere=True)
             return
         for claim in self.storage.exclusive(rule.claims):
-            if self.tallies.counts(ClaimPods(claim.key)).any():
+            if self.pod_counts.counts(ClaimPods(claim.key)).any():
                 yield FilterCheck(
-                    f"PersistentVolumeClaim {claim.key} is for one pod, and another has it", nowhere, nowhere=True
+                    f"PersistentVolumeClaim {claim.key} is for one pod, and another pod uses it", nowhere, nowhere=True
                 )
         yield from self._places(mounts)
 
     def _places(self, mounts: Mounts) -> Iterator[FilterCheck]:
         for choice in mounts.choices:
-            yield FilterCheck("a volume of the pod cannot be reached from there", self.static.chosen(choice))
+            yield FilterCheck("a volume of the pod is not accessible from there", self.static.chosen(choice))
         for zone in mounts.zones:
             yield FilterCheck("a volume of the pod is in another zone", self.static.in_zone(zone))
         if mounts.handles:
             missing = drivers_missing(self.columns, self.storage, mounts.handles)
             yield FilterCheck("the driver of a volume is not installed", ~missing)
             full = too_many_attached(self.columns, self.storage, self.index, mounts.handles)
-            yield FilterCheck("no room for another volume (limit of the driver)", ~full)
+            yield FilterCheck("the driver's limit of attached volumes is reached", ~full)

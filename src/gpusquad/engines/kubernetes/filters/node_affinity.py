@@ -1,6 +1,6 @@
-"""Which nodes a pod or a volume names by their labels: node selectors and required node affinity.
+"""Nodes that a pod or a volume selects by labels: node selectors and required node affinity.
 
-Preferred node affinity is a wish and left out on purpose.
+Preferred node affinity is ignored on purpose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", r
 
 @dataclass(frozen=True, slots=True, order=True)
 class NodeTerm:
-    """All of these at once."""
+    """All requirements must hold."""
 
     labels: tuple[Requirement, ...] = ()
     names: tuple[Requirement, ...] = ()
@@ -44,7 +44,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """The selector, and any one of the terms. No terms (None) leaves the choice open; an empty tuple allows no node."""
+    """The selector and any one of the terms. ``terms`` None: no restriction; an empty tuple allows no node."""
 
     selector: tuple[Requirement, ...] = ()
     terms: tuple[NodeTerm, ...] | None = None
@@ -70,7 +70,7 @@ def choice_of_pod(pod: Object) -> NodeChoice:
 
 
 def choice_of_volume(volume: Object) -> NodeChoice:
-    """Only labels of nodes count for volumes, names do not."""
+    """Volumes are selected by labels of nodes only, not by names."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     if required is None:
         return OPEN
@@ -79,7 +79,7 @@ def choice_of_volume(volume: Object) -> NodeChoice:
 
 
 def read_terms(raw: Sequence[Object], field: str) -> tuple[NodeTerm, ...]:
-    """Terms that select nothing are left out: empty ones, and those that Kubernetes cannot read."""
+    """Leaves out terms that select nothing: empty ones, and those that Kubernetes cannot parse."""
     terms = (_term(item, field) for item in raw)
     return tuple(sorted({term for term in terms if term is not None}))
 
@@ -96,7 +96,7 @@ def _requirement(raw: Object, field: str) -> Requirement:
     operator = raw.get("operator")
     if operator not in (IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS):
         raise UnsupportedRule(
-            field, f"operator {operator!r} is not understood", "use In, NotIn, Exists, DoesNotExist, Gt or Lt"
+            field, f"operator {operator!r} is not supported", "use In, NotIn, Exists, DoesNotExist, Gt or Lt"
         )
     return Requirement(raw["key"], operator, tuple(sorted(set(raw.get("values") or ()))))
 
@@ -104,16 +104,16 @@ def _requirement(raw: Object, field: str) -> Requirement:
 def _name(raw: Object, field: str) -> Requirement:
     if raw.get("key") != _NAME or raw.get("operator") not in (IN, NOT_IN):
         raise UnsupportedRule(
-            field, f"matchFields by {raw.get('key')!r} is not understood", f"use {_NAME} with In or NotIn"
+            field, f"matchFields by {raw.get('key')!r} is not supported", f"use {_NAME} with In or NotIn"
         )
     if len(raw.get("values") or ()) != 1:
-        raise UnsupportedRule(field, f"matchFields by {_NAME} takes one value", "give one name a term")
+        raise UnsupportedRule(field, f"matchFields by {_NAME} takes one value", "use one name per term")
     return Requirement(_NAME, raw["operator"], tuple(raw["values"]))
 
 
 def _is_readable(wanted: Requirement) -> bool:
-    """kube-scheduler passes over a term with an operator whose values make no sense; so must we, or we would allow
-    more nodes than it does."""
+    """kube-scheduler skips a term whose operator and values do not fit. Accepting it would allow more nodes than
+    kube-scheduler does."""
     if wanted.operator in (EXISTS, ABSENT):
         return not wanted.values
     if wanted.operator in (GREATER, LESS) and (len(wanted.values) != 1 or whole(wanted.values[0]) is None):

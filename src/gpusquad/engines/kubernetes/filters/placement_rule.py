@@ -1,7 +1,7 @@
-"""What a pod demands of the node it runs on, besides room: everything that kube-scheduler takes as a hard constraint.
+"""Hard constraints of a pod on its node, as in kube-scheduler, except for resources.
 
-Wishes are left out on purpose: preferred affinity, ScheduleAnyway, PreferNoSchedule. ``spec.nodeName`` and scheduling
-gates are the engine's business, amounts of resources the core's.
+Preferences are ignored on purpose: preferred affinity, ScheduleAnyway, PreferNoSchedule. The engine handles
+``spec.nodeName`` and scheduling gates; the core handles resources.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ from gpusquad.model.lazy import lazy
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """Equal rules allow equal nodes. Labels of the pod are in it only by what they do: who else keeps it away, and
-    whether it matches its own terms; so thousands of jobs with labels of their own share one rule."""
+    """Equal rules allow equal nodes. The pod's labels are included only by their effect: which anti-affinity of other
+    pods matches it, and whether it matches its own terms. So thousands of jobs with different labels share one rule."""
 
     choice: NodeChoice = OPEN
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[HostPort, ...] = ()
     claims: tuple[VolumeClaim, ...] = ()
     near: tuple[Term, ...] = ()
-    """Required affinity: a pod that all of these match must be in the domain."""
+    """Required affinity: a pod that matches all of these must be in the domain."""
     is_near_itself: bool = False
     apart: tuple[Term, ...] = ()
-    """Required anti-affinity: no pod that any of these matches may be in the domain."""
+    """Required anti-affinity: no pod that matches any of these may be in the domain."""
     apart_from_itself: tuple[Term, ...] = ()
-    """Those of them that match the pod itself, and so its like."""
+    """Those of ``apart`` that match the pod itself, and so pods like it."""
     repelled_by: tuple[Term, ...] = ()
-    """Anti-affinity of others that matches this pod: it may not come where one who says so is."""
+    """Anti-affinity of other pods that matches this pod: it may not enter their domains."""
     spreads: tuple[TopologySpread, ...] = ()
 
     @lazy
     def name(self) -> str:
-        """Short, and the same in every process: ``Request.where``."""
+        """Short, and equal in every process: ``Request.where``."""
         values = tuple(getattr(self, field.name) for field in fields(self))
         return blake2b(repr(values).encode(), digest_size=10).hexdigest()
 
     @lazy
     def is_live(self) -> bool:
-        """Its nodes depend on pods or claims, not on nodes alone."""
+        """The allowed nodes depend on pods or claims, not on nodes alone."""
         return bool(self.ports or self.claims or self.near or self.apart or self.repelled_by or self.spreads)
 
     @lazy
     def most_per_node(self) -> int:
-        """1 where pods of this rule keep each other off a host, 0 where as many as fit may share it.
+        """1 if pods of this rule exclude each other on a host, 0 if any number may share it.
 
-        A spread over hosts is kept with one a host, whatever its skew: if a node has room for one more, it still has
-        when others of the gang came to other nodes, because the fewest pods of any host can only have grown. Two a
-        host would need to know how many each has. It takes host names to be unique, as kubelets make them.
+        A spread over hosts is satisfied with one pod per host, whatever its skew: if a node can take one more pod, it
+        still can after other tasks of the gang went to other nodes, because the minimum over all hosts can only have
+        grown. Two per host would require to know the number on each. Host names are assumed to be unique, as kubelets
+        make them.
         """
         by_host = any(term.topology_key == HOSTNAME for term in self.apart_from_itself)
         spread_over_hosts = any(one.topology_key == HOSTNAME and one.counts_itself for one in self.spreads)
@@ -74,10 +75,10 @@ class PlacementRule:
 
 
 def rule_of(pod: Object, index: PodIndex | None = None) -> PlacementRule:
-    """Raises Unsupported where the pod demands what cannot be kept.
+    """Raises ``UnsupportedRule`` for constraints that cannot be kept.
 
-    The index knows whose anti-affinity matches this pod, and the labels of namespaces. When ``PodIndex.put`` reports
-    new terms, pods that wait and match one of them need their rule again.
+    The index knows the anti-affinity that matches this pod, and the labels of namespaces. When ``PodIndex.put`` returns
+    new terms, the rules of pending pods that match one of them have to be built again.
     """
     _refuse(pod)
     near, apart = terms_of(pod, "podAffinity"), terms_of(pod, "podAntiAffinity")
@@ -93,16 +94,16 @@ def rule_of(pod: Object, index: PodIndex | None = None) -> PlacementRule:
         is_near_itself=bool(near) and all(term.matches(*itself) for term in near),
         apart=apart,
         apart_from_itself=apart_from_itself,
-        repelled_by=_all((known.repellers(pod), apart_from_itself)),  # whether or not the index has seen this pod
+        repelled_by=_all((known.repellers(pod), apart_from_itself)),  # also if the index does not contain this pod
         spreads=spreads_of(pod),
     )
 
 
 def together(rules: Sequence[PlacementRule]) -> PlacementRule:
-    """One rule for pods that should be tasks of one role: where each of them may go.
+    """One rule for the pods of one role: where each of them may go.
 
-    Pods of a role often have a label of their own, such as their number. Where that matters only to others, the
-    strictest of all is taken; where it changes what the pods themselves demand, they cannot be one role.
+    Pods of a role often have labels of their own, such as their index. If these only matter to other pods, the
+    strictest combination is used. If they change the constraints of the pods themselves, the pods cannot be one role.
     """
     first = rules[0]
     merged = replace(
@@ -117,7 +118,7 @@ def together(rules: Sequence[PlacementRule]) -> PlacementRule:
             repelled_by=merged.repelled_by,
         )  # fmt: skip
         if same != merged:
-            raise UnsupportedRule("spec", "pods of one role demand different nodes", "make them roles of their own")
+            raise UnsupportedRule("spec", "pods of one role require different nodes", "make them separate roles")
     if merged.is_near_itself and not all(rule.is_near_itself for rule in rules):
         raise UnsupportedRule(
             "spec.affinity.podAffinity", "only some pods of the role match its own terms", "match all or none"
@@ -130,16 +131,16 @@ def _all(terms: Iterable[tuple[Term, ...]]) -> tuple[Term, ...]:
 
 
 def _refuse(pod: Object) -> None:
-    """Demands that need more than a node: devices allocated by claims, and what only some kubelets can do."""
+    """Constraints beyond a node: devices allocated by claims, and features that only some kubelets have."""
     spec = pod["spec"]
     if spec.get("resourceClaims"):
         raise UnsupportedRule(
-            "spec.resourceClaims", "devices by resource claims (DRA) are not allocated here",
-            "ask for nvidia.com/gpu in the container's resources",
+            "spec.resourceClaims", "resource claims (DRA) are not supported",
+            "request nvidia.com/gpu in the container's resources",
         )  # fmt: skip
     if spec.get("hostNetwork") and spec.get("hostUsers") is False:
         raise UnsupportedRule(
-            "spec.hostUsers", "user namespaces on the host's network are not supported", "leave out one of both"
+            "spec.hostUsers", "user namespaces on the host's network are not supported", "remove one of the two"
         )
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         _refuse_container(container)
@@ -149,12 +150,12 @@ def _refuse_container(container: Object) -> None:
     if any(mount.get("bindMountOptions") for mount in container.get("volumeMounts") or ()):
         raise UnsupportedRule(
             "volumeMounts.bindMountOptions",
-            "not every kubelet has them, and which do is not looked at",
+            "not every kubelet supports them, and gpusquad does not check which do",
             "leave them out",
         )
     if any(rule.get("action") == "RestartAllContainers" for rule in container.get("restartPolicyRules") or ()):
         raise UnsupportedRule(
             "restartPolicyRules",
-            "not every kubelet can restart all containers, and which can is not looked at",
+            "not every kubelet can restart all containers, and gpusquad does not check which can",
             "leave it out",
         )

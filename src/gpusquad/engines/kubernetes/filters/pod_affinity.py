@@ -1,4 +1,4 @@
-"""Required affinity and anti-affinity between pods. Preferred terms are wishes and left out on purpose."""
+"""Required affinity and anti-affinity between pods. Preferred terms are ignored on purpose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Side = Literal["podAffinity", "podAntiAffinity"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Term:
-    """Pods by labels and namespace, within one domain: the nodes whose label ``topology_key`` has the same value."""
+    """Pods by labels and namespace, within one domain: nodes with the same value of the label ``topology_key``."""
 
     topology_key: str
     selector: Selector
@@ -31,12 +31,12 @@ class Term:
     namespace_selector: Selector
 
     @property
-    def asks_namespaces(self) -> bool:
-        """Whether the answer depends on the labels of namespaces."""
+    def uses_namespaces(self) -> bool:
+        """The result depends on the labels of namespaces."""
         return bool(self.namespace_selector.requirements)
 
     def matches(self, labels: Labels, namespace: str, namespace_labels: Labels | None) -> bool:
-        """None: nothing is known of that namespace."""
+        """``namespace_labels`` None: the namespace is not known."""
         return self.covers(namespace, namespace_labels) and self.selector.matches(labels)
 
     def covers(self, namespace: str, namespace_labels: Labels | None) -> bool:
@@ -62,8 +62,8 @@ def _term(raw: Object, pod: Object, field: str) -> Term:
 
 
 def _with_label_keys(selector: Selector, raw: Object, labels: Labels) -> Selector:
-    """The API server writes matchLabelKeys and mismatchLabelKeys into the selector when the pod is created. A key that
-    is there already stays as it is, so that a label changed later does not contradict it."""
+    """The API server merges matchLabelKeys and mismatchLabelKeys into the selector when the pod is created. Keys in the
+    selector are kept, so that a label changed later does not contradict it."""
     more = [
         Requirement(key, operator, (labels[key],))
         for field, operator in (("matchLabelKeys", IN), ("mismatchLabelKeys", NOT_IN))

@@ -1,4 +1,4 @@
-"""How many placed pods of some sort each node has. Tallies count along with the pod index instead of counting anew."""
+"""Number of placed pods of each selection per node, updated from the log of the pod index."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusquad.engines.kubernetes.filters.pod_index import PodIndex, PodKind
-from gpusquad.engines.kubernetes.filters.pod_selections import Sort
+from gpusquad.engines.kubernetes.filters.pod_selections import PodSelection
 
-KEPT = 2048
-"""Tallies kept. Each takes four bytes a node."""
+MAX_COUNTS = 2048
+"""Cached counts. Each takes four bytes per node."""
 
 
 class PodCount:
-    """Pods of one sort by slot of the index."""
+    """Pods of one selection, by slot of the index."""
 
-    def __init__(self, sort: Sort) -> None:
+    def __init__(self, selection: PodSelection) -> None:
         self.counts = np.zeros(0, np.int32)
         self.version = 0
-        """Moves when a count does."""
-        self._sort = sort
+        """Incremented when a count changes."""
+        self._sort = selection
         self._seen = -1
         self._namespaces_seen = -1
 
@@ -30,12 +30,12 @@ class PodCount:
         if self.counts.size < index.slots:
             self.counts = np.concatenate([self.counts, np.zeros(index.slots - self.counts.size, np.int32)])
         if not self._catch_up(index):
-            self._count_anew(index)
+            self._recount(index)
         self._seen, self._namespaces_seen = index.counted(), index.namespaces_version
 
     def _catch_up(self, index: PodIndex) -> bool:
         """False: too much has changed."""
-        if self._sort.asks_namespaces and self._namespaces_seen != index.namespaces_version:
+        if self._sort.uses_namespaces and self._namespaces_seen != index.namespaces_version:
             return False
         changes = index.since(self._seen) if self._seen >= 0 else None
         if changes is None:
@@ -46,7 +46,7 @@ class PodCount:
                 self.version += 1
         return True
 
-    def _count_anew(self, index: PodIndex) -> None:
+    def _recount(self, index: PodIndex) -> None:
         slots: list[int] = []
         numbers: list[int] = []
         answers: dict[tuple, bool] = {}
@@ -58,34 +58,34 @@ class PodCount:
         self.version += 1
 
     def _holds(self, kind: PodKind, index: PodIndex, answers: dict[tuple, bool]) -> bool:
-        """Most pods differ in labels that nobody asks for: one answer for all that agree in the others."""
-        alike = (kind.namespace, kind.leaving, *map(kind.labels.get, self._sort.labels))
-        answer = answers.get(alike) if self._sort.labels else None
+        """Most pods differ only in labels that no selection uses. Pods that agree in the others share one answer."""
+        similar = (kind.namespace, kind.leaving, *map(kind.labels.get, self._sort.labels))
+        answer = answers.get(similar) if self._sort.labels else None
         if answer is None:
-            answer = answers[alike] = self._sort.holds(kind, index.namespaces)
+            answer = answers[similar] = self._sort.holds(kind, index.namespaces)
         return answer
 
 
 class PodCounts:
-    """Those that were asked for lately."""
+    """Recently used counts."""
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
-        self._kept: OrderedDict[Sort, PodCount] = OrderedDict()
+        self._kept: OrderedDict[PodSelection, PodCount] = OrderedDict()
 
-    def counts(self, sort: Sort) -> NDArray[np.int32]:
-        return self._updated(sort).counts
+    def counts(self, selection: PodSelection) -> NDArray[np.int32]:
+        return self._updated(selection).counts
 
-    def versions(self, sorts: Iterable[Sort]) -> tuple[int, ...]:
-        """The same as before: no count of these has changed since."""
-        return tuple(self._updated(sort).version for sort in sorts)
+    def versions(self, selections: Iterable[PodSelection]) -> tuple[int, ...]:
+        """Equal to an earlier result: none of these counts has changed."""
+        return tuple(self._updated(selection).version for selection in selections)
 
-    def _updated(self, sort: Sort) -> PodCount:
-        tally = self._kept.get(sort)
-        if tally is None:
-            tally = self._kept[sort] = PodCount(sort)
-            if len(self._kept) > KEPT:
+    def _updated(self, selection: PodSelection) -> PodCount:
+        count = self._kept.get(selection)
+        if count is None:
+            count = self._kept[selection] = PodCount(selection)
+            if len(self._kept) > MAX_COUNTS:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(sort)
-        tally.update(self._index)
-        return tally
+        self._kept.move_to_end(selection)
+        count.update(self._index)
+        return count

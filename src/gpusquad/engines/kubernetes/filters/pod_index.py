@@ -1,8 +1,8 @@
-"""Where pods are, and who of all pods keeps others away.
+"""Locations of all pods, and the anti-affinity of all pods.
 
-Every pod of the cluster belongs in here, whoever schedules it: placed ones count for affinity, spread, host ports and
-claims; those that wait only make their anti-affinity known. Pods that ended count for nothing, pods that are being
-deleted count until they are gone (except for spread, which looks past them), as kube-scheduler has it.
+It contains every pod of the cluster, whatever scheduler it has. Placed pods count for affinity, spread, host ports and
+claims. Pending pods only contribute their anti-affinity. Ended pods do not count. Pods that are being deleted count
+until they are gone, except for spread, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gpusquad.engines.kubernetes.filters.volumes import claims_mounted
 from gpusquad.kube.objects import Object, is_leaving, key_of, labels_of, namespace_of
 
 Tag = tuple[str, str] | Term | str | int
-"""A label, a term of anti-affinity, the key of a claim, or a port of the host."""
+"""A label, an anti-affinity term, the key of a claim, or a host port."""
 LOG_KEPT = 50_000
-"""Changes kept for those who count along; whoever is further behind counts anew."""
+"""Changes kept for counts that follow the log. Counts that are further behind start again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodKind:
-    """All that matters of a placed pod to others. Pods alike share one, compared by identity."""
+    """What matters of a placed pod to other pods. Similar pods share one object, compared by identity."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -37,7 +37,7 @@ class PodKind:
     claims: tuple[str, ...]
 
     def tags(self) -> Iterator[Tag]:
-        """All that it can be found by."""
+        """Everything by which it can be found."""
         yield from self.labels.items()
         yield from self.repels
         yield from self.claims
@@ -54,7 +54,7 @@ class PodChange:
 
 
 class PodIndex:
-    """Nodes have slots here, given out once and for good, so that counts are arrays whatever becomes of nodes."""
+    """A node gets a slot once and keeps it, so that counts are arrays that do not depend on the current nodes."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, Labels] = {}
@@ -70,12 +70,12 @@ class PodIndex:
         self._log: list[PodChange] = []
         self._log_start = 0
 
-    # --- what the engine tells it ---
+    # --- updates ---
 
     def put(self, pod: Object, node: str | None = None) -> tuple[Term, ...]:
-        """A pod as it is now, new or changed. ``node``: it was just bound there, which the pod itself does not say yet.
+        """Adds or changes a pod. ``node``: it was just bound there, which the pod does not show yet.
 
-        Returns anti-affinity that nobody had before: rules of pods that match it have to be made again.
+        Returns anti-affinity terms that are new: rules of pods that match them have to be built again.
         """
         if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             self.remove(pod)
@@ -96,7 +96,8 @@ class PodIndex:
         self._place(key, None, None)
 
     def put_namespace(self, name: str, labels: Labels | None) -> None:
-        """None: it is gone. Rules of pods in it have to be made again if other pods choose namespaces by labels."""
+        """None: the namespace is gone. Rules of its pods have to be built again if other pods select namespaces by
+        labels."""
         if self.namespaces.get(name) == labels:
             return
         if labels is None:
@@ -106,14 +107,14 @@ class PodIndex:
         self.namespaces_version += 1
         self.version += 1
 
-    # --- what rules ask ---
+    # --- queries for rules ---
 
     def repellers(self, pod: Object) -> tuple[Term, ...]:
-        """Anti-affinity of other pods, placed or waiting, that matches this pod; its own is among it if it does."""
+        """Anti-affinity terms of all pods, placed or pending, that match this pod, including its own."""
         namespace = namespace_of(pod)
         return self._terms.matching(labels_of(pod), namespace, self.namespaces.get(namespace, {}))
 
-    # --- what tallies ask ---
+    # --- queries for counts ---
 
     def slot(self, node: str) -> int:
         return self._slots.setdefault(node, len(self._slots))
@@ -123,15 +124,15 @@ class PodIndex:
         return len(self._slots)
 
     def counted(self) -> int:
-        """How many changes there have been."""
+        """Number of changes so far."""
         return self._log_start + len(self._log)
 
     def since(self, position: int) -> list[PodChange] | None:
-        """Changes after the first ``position`` ones; None: they are forgotten."""
+        """Changes after the first ``position`` ones; None: they are no longer kept."""
         return self._log[position - self._log_start :] if position >= self._log_start else None
 
     def kinds(self, tags: Iterable[Tag] | None = None) -> Iterator[tuple[PodKind, Counter[int]]]:
-        """All kinds of placed pods with their numbers by slot; or only those with one of these tags."""
+        """All kinds of placed pods with their numbers by slot, or only those with one of these tags."""
         if tags is None:
             yield from self._where.items()
             return
@@ -141,7 +142,7 @@ class PodIndex:
         for kind in found:
             yield kind, self._where[kind]
 
-    # --- how ---
+    # --- internals ---
 
     def _kind(self, pod: Object, terms: tuple[Term, ...]) -> PodKind:
         labels = labels_of(pod)
@@ -162,7 +163,7 @@ class PodIndex:
         if old == new:
             return
         self._pods.pop(key, None)
-        if new is not None:  # before the old one goes, with which its kind might be forgotten
+        if new is not None:  # before the old one is removed, which might drop their common kind
             self._pods[key] = new
             self._count(*new, 1)
         if old is not None:
@@ -196,7 +197,7 @@ class PodIndex:
 
 
 def _repels(pod: Object) -> tuple[Term, ...]:
-    """What cannot be read keeps nobody away; kube-scheduler passes over it as well."""
+    """Terms that cannot be parsed are ignored, as in kube-scheduler."""
     try:
         return terms_of(pod, "podAntiAffinity")
     except UnsupportedRule:

@@ -1,4 +1,4 @@
-"""Sorts of placed pods that a rule looks at, each a question that is asked of every kind of pod."""
+"""Selections of placed pods that a rule depends on."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from gpusquad.model.lazy import lazy
 
 Namespaces = dict[str, Labels]
 
-# Each says whether it asks for labels of namespaces, which labels of pods alone decide (none: something else does), and
-# the tags by which all pods can be found that it may hold for (None: any pod may be one).
+# Each has: whether it depends on labels of namespaces; the labels of pods that alone decide (empty: something else
+# does); and the tags by which all candidate pods can be found (None: any pod).
 
 
-class _OfTerms:
-    """What looks at pods by terms of affinity."""
+class _TermSelection:
+    """Selections by affinity terms."""
 
     terms: tuple[Term, ...]
 
     @property
-    def asks_namespaces(self) -> bool:
-        return any(term.asks_namespaces for term in self.terms)
+    def uses_namespaces(self) -> bool:
+        return any(term.uses_namespaces for term in self.terms)
 
     @lazy
     def labels(self) -> tuple[str, ...]:
@@ -34,8 +34,8 @@ class _OfTerms:
 
 
 @dataclass(frozen=True)
-class AffinityPods(_OfTerms):
-    """Pods that all of these terms match: what affinity looks for."""
+class AffinityPods(_TermSelection):
+    """Pods that match all terms of an affinity."""
 
     terms: tuple[Term, ...]
 
@@ -48,8 +48,8 @@ class AffinityPods(_OfTerms):
 
 
 @dataclass(frozen=True)
-class AntiAffinityPods(_OfTerms):
-    """Pods that any of these terms matches: what anti-affinity avoids. All are about domains of one key."""
+class AntiAffinityPods(_TermSelection):
+    """Pods that match any term of an anti-affinity. All terms have the same topology key."""
 
     topology_key: str
     terms: tuple[Term, ...]
@@ -65,11 +65,11 @@ class AntiAffinityPods(_OfTerms):
 
 @dataclass(frozen=True)
 class RepellingPods:
-    """Pods that say any of these terms of anti-affinity, which are about domains of one key."""
+    """Pods with any of these anti-affinity terms, which have the same topology key."""
 
     topology_key: str
     terms: tuple[Term, ...]
-    asks_namespaces: bool = False
+    uses_namespaces: bool = False
     labels: tuple[str, ...] = ()
 
     def tags(self) -> Iterable[Tag] | None:
@@ -81,11 +81,11 @@ class RepellingPods:
 
 @dataclass(frozen=True)
 class SpreadPods:
-    """Pods that a spread constraint counts: not those on their way out."""
+    """Pods that a spread constraint counts: not those being deleted."""
 
     namespace: str
     selector: Selector
-    asks_namespaces: bool = False
+    uses_namespaces: bool = False
 
     @classmethod
     def of(cls, spread: TopologySpread) -> SpreadPods:
@@ -100,16 +100,16 @@ class SpreadPods:
 
     def holds(self, kind: PodKind, namespaces: Namespaces) -> bool:
         if kind.leaving or kind.namespace != self.namespace or self.selector.is_everything:
-            return False  # kube-scheduler counts nobody for an empty selector
+            return False  # kube-scheduler counts no pods for an empty selector
         return self.selector.matches(kind.labels)
 
 
 @dataclass(frozen=True)
 class PortPods:
-    """Pods that have one of these ports of the host."""
+    """Pods with one of these host ports."""
 
     ports: tuple[HostPort, ...]
-    asks_namespaces: bool = False
+    uses_namespaces: bool = False
     labels: tuple[str, ...] = ()
 
     def tags(self) -> Iterable[Tag] | None:
@@ -124,7 +124,7 @@ class ClaimPods:
     """Pods that mount this claim."""
 
     claim: str
-    asks_namespaces: bool = False
+    uses_namespaces: bool = False
     labels: tuple[str, ...] = ()
 
     def tags(self) -> Iterable[Tag] | None:
@@ -134,33 +134,33 @@ class ClaimPods:
         return self.claim in kind.claims
 
 
-Sort = AffinityPods | AntiAffinityPods | RepellingPods | SpreadPods | PortPods | ClaimPods
+PodSelection = AffinityPods | AntiAffinityPods | RepellingPods | SpreadPods | PortPods | ClaimPods
 
 
 @dataclass(frozen=True)
 class PodSelections:
-    """All that a rule looks at."""
+    """All selections of a rule."""
 
     ports: PortPods | None
     near: AffinityPods | None
     apart: tuple[AntiAffinityPods, ...]
     repelling: tuple[RepellingPods, ...]
-    spreading: tuple[SpreadPods, ...]
+    spread: tuple[SpreadPods, ...]
     """In the order of the rule's spreads."""
 
-    def __iter__(self) -> Iterator[Sort]:
+    def __iter__(self) -> Iterator[PodSelection]:
         yield from (one for one in (self.ports, self.near) if one is not None)
-        yield from (*self.apart, *self.repelling, *self.spreading)
+        yield from (*self.apart, *self.repelling, *self.spread)
 
 
-def sorts_of(rule: PlacementRule) -> PodSelections:
-    """Terms about one key are one sort: what counts is whether any of them is met."""
+def selections_of(rule: PlacementRule) -> PodSelections:
+    """Terms with the same topology key form one selection: it only matters whether any of them matches."""
     return PodSelections(
         ports=PortPods(rule.ports) if rule.ports else None,
         near=AffinityPods(rule.near) if rule.near else None,
         apart=tuple(AntiAffinityPods(key, terms) for key, terms in _by_key(rule.apart)),
         repelling=tuple(RepellingPods(key, terms) for key, terms in _by_key(rule.repelled_by)),
-        spreading=tuple(map(SpreadPods.of, rule.spreads)),
+        spread=tuple(map(SpreadPods.of, rule.spreads)),
     )
 
 
@@ -175,7 +175,7 @@ def _mentioned(*selectors: Selector) -> tuple[str, ...]:
 
 
 def _anchors(selector: Selector) -> Iterable[Tag] | None:
-    """Labels by which to find whom it selects; None: everybody has to be looked at."""
+    """Labels by which selected pods can be found; None: all pods have to be checked."""
     if selector.is_nothing:
         return ()
     anchor = selector.anchor()

@@ -1,4 +1,4 @@
-"""Ports of the host, which two pods on one node cannot both have."""
+"""Host ports, which two pods on one node cannot both use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HostPort:
     address: str = ANY_ADDRESS
 
     def clashes(self, other: HostPort) -> bool:
-        """The same port at the same address, or at all addresses of the host."""
+        """Same port at the same address, or one of them at all addresses of the host."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
@@ -39,7 +39,7 @@ def clash(some: Iterable[HostPort], others: Iterable[HostPort]) -> bool:
 
 
 def _lasting(spec: Object) -> Iterator[Object]:
-    """Containers that are there as long as the pod is: init containers only if they are always restarted (sidecars)."""
+    """Containers that exist as long as the pod: init containers only if they are sidecars (always restarted)."""
     yield from spec.get("containers") or ()
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":

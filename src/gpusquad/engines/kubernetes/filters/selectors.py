@@ -1,4 +1,4 @@
-"""Label selectors, of pods, nodes and namespaces: canonical and hashable, so that equal ones share their answers."""
+"""Label selectors of pods, nodes and namespaces: canonical and hashable, so that equal ones share their results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Requirement:
-    """What one label has to be."""
+    """A condition on one label."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def holds(self, value: str | None) -> bool:
-        """For the value of the label; None: there is no such label, which satisfies NotIn as well."""
+        """``value`` None: there is no such label, which satisfies NotIn as well."""
         if self.operator == IN:
             return value in self.values
         if self.operator == NOT_IN:
@@ -39,7 +39,7 @@ class Requirement:
         return self._compares(value)
 
     def _compares(self, value: str | None) -> bool:
-        """Gt and Lt: what is no whole number of 64 bits is neither greater nor less."""
+        """Gt and Lt: a value that is not a 64-bit integer is neither greater nor less."""
         label, bound = whole(value), whole(self.values[0])
         if label is None or bound is None:
             return False
@@ -48,7 +48,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Selector:
-    """All requirements at once. Without any it selects everything, unless it is the one that selects nothing."""
+    """All requirements must hold. Without any it selects everything, unless ``is_nothing``."""
 
     requirements: tuple[Requirement, ...] = ()
     is_nothing: bool = False
@@ -64,11 +64,11 @@ class Selector:
         return any(wanted.key == key for wanted in self.requirements)
 
     def with_requirements(self, more: Iterable[Requirement]) -> Selector:
-        """Nothing stays nothing."""
+        """A selector of nothing stays one."""
         return self if self.is_nothing else Selector(canonical((*self.requirements, *more)))
 
     def anchor(self) -> Requirement | None:
-        """A requirement with few values by which candidates can be looked up."""
+        """A requirement with few values, by which candidates can be looked up."""
         equal = [wanted for wanted in self.requirements if wanted.operator == IN]
         return min(equal, key=lambda wanted: len(wanted.values), default=None)
 
@@ -95,7 +95,7 @@ def read_selector(raw: Object | None, field: str) -> Selector:
 
 
 def whole(text: str | None) -> int | None:
-    """As Kubernetes reads numbers in labels: decimal, with a sign at most."""
+    """As Kubernetes parses numbers in labels: decimal, with an optional sign."""
     if text is None or _WHOLE.fullmatch(text) is None:
         return None
     number = int(text) if len(text) <= 40 else _INT64.stop
@@ -107,7 +107,7 @@ def _expression(raw: Object, field: str) -> Requirement:
     takes_values = operator in (IN, NOT_IN)
     if operator not in SET_OPERATORS or takes_values != bool(values):
         raise UnsupportedRule(
-            field, f"operator {operator!r} with {len(values)} values is not understood",
+            field, f"operator {operator!r} with {len(values)} values is not supported",
             "use In or NotIn with values, Exists or DoesNotExist without",
         )  # fmt: skip
     return Requirement(raw["key"], operator, values)

@@ -1,4 +1,4 @@
-"""Topology spread constraints that must hold (DoNotSchedule). ScheduleAnyway is a wish and left out on purpose."""
+"""Required topology spread constraints (DoNotSchedule). ScheduleAnyway is ignored on purpose."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _POLICIES = {"Honor": True, "Ignore": False}
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopologySpread:
-    """No domain may have more than ``max_skew`` matching pods above the one with the fewest."""
+    """No domain may have more than ``max_skew`` matching pods above the domain with the fewest."""
 
     topology_key: str
     max_skew: int
     min_domains: int
-    """With fewer domains than this the fewest counts as none."""
+    """With fewer domains than this, the minimum counts as zero."""
     selector: Selector
     namespace: str
     counts_itself: bool
-    """Whether the pod matches its own selector."""
+    """The pod matches its own selector."""
     by_choice: bool = True
-    """Only nodes that the pod's node selector and node affinity allow are looked at."""
+    """Only nodes that the pod's node selector and node affinity allow are counted."""
     by_taints: bool = False
-    """Only nodes whose taints the pod tolerates are looked at."""
+    """Only nodes whose taints the pod tolerates are counted."""
 
 
 def spreads_of(pod: Object) -> tuple[TopologySpread, ...]:
@@ -39,7 +39,7 @@ def spreads_of(pod: Object) -> tuple[TopologySpread, ...]:
 def _spread(raw: Object, pod: Object) -> TopologySpread:
     if raw.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
         raise UnsupportedRule(
-            _FIELD, f"whenUnsatisfiable {raw['whenUnsatisfiable']!r} is not understood", "use DoNotSchedule"
+            _FIELD, f"whenUnsatisfiable {raw['whenUnsatisfiable']!r} is not supported", "use DoNotSchedule"
         )
     labels = labels_of(pod)
     selector = _with_label_keys(read_selector(raw.get("labelSelector"), _FIELD), raw, labels)
@@ -56,12 +56,12 @@ def _spread(raw: Object, pod: Object) -> TopologySpread:
 
 
 def _with_label_keys(selector: Selector, raw: Object, labels: Labels) -> Selector:
-    """Unlike those of affinity, kube-scheduler itself adds these, with the labels that the pod has now."""
+    """Unlike for affinity, kube-scheduler itself adds these, with the current labels of the pod."""
     keys = raw.get("matchLabelKeys") or ()
     return selector.with_requirements(Requirement(key, IN, (labels[key],)) for key in keys if key in labels)
 
 
 def _policy(text: str) -> bool:
     if text not in _POLICIES:
-        raise UnsupportedRule(_FIELD, f"node policy {text!r} is not understood", "use Honor or Ignore")
+        raise UnsupportedRule(_FIELD, f"node policy {text!r} is not supported", "use Honor or Ignore")
     return _POLICIES[text]

@@ -1,4 +1,4 @@
-"""Answers that depend on nodes alone. Each is kept, and worked out again only for nodes that changed."""
+"""Masks that depend on nodes alone. They are cached and recomputed only for changed nodes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpusquad.engines.kubernetes.filters.node_affinity import NodeChoice, NodeTe
 from gpusquad.engines.kubernetes.filters.storage import Zone
 from gpusquad.engines.kubernetes.filters.taints import UNSCHEDULABLE, Toleration, first_untolerated, tolerates
 
-KEPT = 4096
-"""Answers kept. Each takes a byte a node."""
+MAX_MASKS = 4096
+"""Cached masks. Each takes a byte per node."""
 
 ALL = slice(None)
 
 
 @dataclass
-class _Kept:
+class _CachedNodeMask:
     mask: Mask
     seen: int
-    """Changes of nodes that it knows of."""
+    """Number of node changes that are included."""
 
 
 class StaticFilter:
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _CachedNodeMask] = OrderedDict()
 
     def chosen(self, choice: NodeChoice) -> Mask:
         """By node selector and node affinity."""
@@ -51,18 +51,18 @@ class StaticFilter:
     def in_zone(self, zone: Zone) -> Mask:
         return self._answer(zone, lambda at: _in_zone(self._columns, zone, at))
 
-    def _answer(self, key: Hashable, work_out: Callable[[Nodes | slice], Mask]) -> Mask:
+    def _answer(self, key: Hashable, compute: Callable[[Nodes | slice], Mask]) -> Mask:
         changes, kept = self._columns.changes, self._kept.get(key)
         if kept is None:
-            kept = self._kept[key] = _Kept(work_out(ALL), len(changes))
-            if len(self._kept) > KEPT:
+            kept = self._kept[key] = _CachedNodeMask(compute(ALL), len(changes))
+            if len(self._kept) > MAX_MASKS:
                 self._kept.popitem(last=False)
             return kept.mask
         self._kept.move_to_end(key)
         if kept.seen < len(changes):
             at = np.unique(np.array(changes[kept.seen :], np.intp))
-            kept.mask = kept.mask.copy()  # whoever has the old one keeps the old answer
-            kept.mask[at] = work_out(at)
+            kept.mask = kept.mask.copy()  # earlier results must not change
+            kept.mask[at] = compute(at)
             kept.seen = len(changes)
         return kept.mask
 

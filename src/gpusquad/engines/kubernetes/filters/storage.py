@@ -1,7 +1,7 @@
-"""Claims, volumes and their drivers as the cluster has them now, and what they mean for a pod that mounts claims.
+"""Claims, volumes and drivers of the cluster, and what they mean for a pod that mounts claims.
 
-Only bound claims can be mounted. A claim that is bound when its first pod is placed (WaitForFirstConsumer) waits for
-a scheduler to choose the node and tell the provisioner: that is not done here, and the reason says so.
+Only bound claims can be mounted. A claim with WaitForFirstConsumer is bound when a scheduler chooses a node for its
+first pod and informs the provisioner. gpusquad does not support that, and the reason says so.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ _ZONE_KEYS = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of volumes that bind them to a place, with the newer name of each."""
-_ZONES_APART = "__"
+"""Labels that bind volumes to a zone or region, with the newer name of each."""
+_ZONE_SEPARATOR = "__"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Zone:
-    """A label on a volume that names the zones or regions it can be reached from."""
+    """A volume's label with the zones or regions that it is accessible from."""
 
     key: str
     values: tuple[str, ...]
 
     def allows(self, labels: Labels) -> bool:
-        """A node without any such label is taken to be in a cluster of one zone."""
+        """A node without any such label is assumed to be in a cluster of one zone."""
         if not any(key in labels for key in _ZONE_KEYS):
             return True
         return labels.get(self.key, labels.get(_ZONE_KEYS[self.key])) in self.values
 
     @staticmethod
     def keys() -> tuple[str, ...]:
-        """All labels of a node that an answer may depend on."""
+        """All labels of a node that the result may depend on."""
         return tuple(_ZONE_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """What the claims of a pod come to: a reason why it cannot be placed anywhere yet, or where its volumes are."""
+    """Result for the claims of a pod: why it cannot be placed yet, or where its volumes are."""
 
     waits_for: str = ""
     choices: tuple[NodeChoice, ...] = ()
     zones: tuple[Zone, ...] = ()
     handles: tuple[tuple[str, str], ...] = ()
-    """Driver and handle of each volume that a driver attaches."""
+    """Driver and handle of each volume that is attached by a driver."""
 
 
 @dataclass
 class Storage:
-    """By key or name. Change it by ``put`` and ``drop``, so that masks know."""
+    """By key or name. Change it with ``put`` and ``drop``, which increment ``version``."""
 
     claims: dict[str, Object] = field(default_factory=dict)
     volumes: dict[str, Object] = field(default_factory=dict)
@@ -92,13 +92,13 @@ class Storage:
         )
 
     def exclusive(self, claims: Iterable[VolumeClaim]) -> Iterator[VolumeClaim]:
-        """Those that one pod may mount and no other (ReadWriteOncePod)."""
+        """Claims that only one pod may mount (ReadWriteOncePod)."""
         for claim in claims:
             if "ReadWriteOncePod" in (self.claims.get(claim.key, {}).get("spec", {}).get("accessModes") or ()):
                 yield claim
 
     def handle_of(self, claim_key: str) -> tuple[str, str] | None:
-        """Driver and handle that a claim of a placed pod takes on its node; one not yet bound counts by its class."""
+        """Driver and handle of a placed pod's claim on its node. An unbound claim counts by its class."""
         claim = self.claims.get(claim_key)
         if claim is None:
             return None
@@ -112,13 +112,13 @@ class Storage:
         """The volume, or why there is none."""
         claim = self.claims.get(mounted.key)
         if claim is None:
-            return f"waits for PersistentVolumeClaim {mounted.key}, which does not exist"
+            return f"waiting for PersistentVolumeClaim {mounted.key}, which does not exist"
         if is_leaving(claim):
             return f"PersistentVolumeClaim {mounted.key} is being deleted"
         if claim.get("status", {}).get("phase") == "Lost":
             return f"PersistentVolumeClaim {mounted.key} has lost its volume"
         if mounted.owner_uid and (controller_of(claim) or {}).get("uid") != mounted.owner_uid:
-            return f"PersistentVolumeClaim {mounted.key} has the name of this pod's ephemeral volume but is not its own"
+            return f"PersistentVolumeClaim {mounted.key} has the name of this pod's ephemeral volume but not its owner"
         return self._bound_volume(claim, mounted)
 
     def _bound_volume(self, claim: Object, mounted: VolumeClaim) -> Object | str:
@@ -126,16 +126,16 @@ class Storage:
         if not name and self._binds_late(claim):
             return (
                 f"PersistentVolumeClaim {mounted.key} is bound only when a pod that mounts it is placed "
-                "(WaitForFirstConsumer), which gpusquad does not do: use a storage class that binds at once"
+                "(WaitForFirstConsumer), which is not supported: use a storage class that binds immediately"
             )
         if not name or _BOUND not in annotations_of(claim):
-            return f"waits until PersistentVolumeClaim {mounted.key} is bound to a volume"
+            return f"waiting until PersistentVolumeClaim {mounted.key} is bound to a volume"
         volume = self.volumes.get(name)
         if volume is None:
             return f"PersistentVolumeClaim {mounted.key} is bound to {name}, which does not exist"
         old = next((source for source in OLD_SOURCES if source in volume["spec"]), None)
-        if old not in (None, "iscsi", "rbd"):  # those two have no driver that they were moved to
-            return f"PersistentVolume {name} is of the old kind {old}, which is not supported: use one of a CSI driver"
+        if old not in (None, "iscsi", "rbd"):  # those two have no CSI driver that replaces them
+            return f"PersistentVolume {name} is of the in-tree type {old}, which is not supported: use a CSI driver"
         return volume
 
     def _binds_late(self, claim: Object) -> bool:
@@ -153,7 +153,7 @@ def _class_name(claim: Object) -> str:
 def _zones(volume: Object) -> Iterator[Zone]:
     labels = labels_of(volume)
     for key in _ZONE_KEYS:
-        values = [part.strip() for part in labels[key].split(_ZONES_APART)] if key in labels else []
+        values = [part.strip() for part in labels[key].split(_ZONE_SEPARATOR)] if key in labels else []
         if values and all(values):
             yield Zone(key, tuple(sorted(set(values))))
 

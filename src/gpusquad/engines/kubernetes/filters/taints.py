@@ -1,7 +1,7 @@
-"""Taints, which keep pods away from nodes, and the tolerations that let them come nevertheless.
+"""Taints of nodes and tolerations of pods.
 
-Only NoSchedule and NoExecute count: PreferNoSchedule is a wish, and wishes are not ours. How long a pod tolerates
-(``tolerationSeconds``) matters after it was placed, not for where.
+Only NoSchedule and NoExecute count; PreferNoSchedule is a preference and ignored. ``tolerationSeconds`` matters after
+the placement only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Toleration:
-    """Empty fields stand for all keys and all effects."""
+    """Empty fields match all keys and all effects."""
 
     key: str = ""
     value: str | None = None
@@ -43,18 +43,18 @@ class Toleration:
 
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-"""What ``spec.unschedulable`` of a node amounts to, also before the taint itself has been put on it."""
+"""Equivalent of a node's ``spec.unschedulable``, also before the taint itself has been added."""
 
 
 def tolerations_of(pod: Object) -> tuple[Toleration, ...]:
-    """Canonical, without those that matter for wishes only."""
+    """Canonical, without tolerations that only matter for preferences."""
     raw = pod["spec"].get("tolerations") or ()
     found = {_toleration(item) for item in raw if item.get("effect", "") in ("", *HARD_EFFECTS)}
     return tuple(sorted(found, key=lambda one: (one.key, one.effect, one.value is not None, one.value or "")))
 
 
 def taints_of(node: Object) -> tuple[Taint, ...]:
-    """Those that keep pods away, in the order in which the node has them."""
+    """Taints with a hard effect, in the order of the node."""
     return tuple(
         Taint(item["key"], item.get("value") or "", item["effect"])
         for item in node.get("spec", {}).get("taints") or ()
@@ -79,7 +79,7 @@ def _toleration(raw: Object) -> Toleration:
     operator = raw.get("operator") or "Equal"
     if operator not in ("Equal", "Exists"):
         raise UnsupportedRule(
-            "spec.tolerations", f"operator {operator!r} compares numbers, which is not done here",
+            "spec.tolerations", f"operator {operator!r} compares numbers, which is not supported",
             "use Equal or Exists",
         )  # fmt: skip
     value = None if operator == "Exists" else raw.get("value") or ""

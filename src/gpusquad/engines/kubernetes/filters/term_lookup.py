@@ -1,4 +1,4 @@
-"""All anti-affinity there is, found by the labels of whom it keeps away."""
+"""All anti-affinity terms, indexed by the labels that they match."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.engines.kubernetes.filters.selectors import Labels
 
 
 class TermLookup:
-    """Terms are filed under one label that they ask for, so that a pod meets only those that may match it."""
+    """Each term is stored under one label that it requires, so that only candidates are checked for a pod."""
 
     def __init__(self) -> None:
         self._uses: Counter[Term] = Counter()
@@ -18,7 +18,7 @@ class TermLookup:
         self._others: set[Term] = set()
 
     def replace(self, old: tuple[Term, ...], new: tuple[Term, ...]) -> tuple[Term, ...]:
-        """What one pod says now instead of what it said before. Returns the terms that nobody said until now."""
+        """Replaces the terms of one pod. Returns the terms that no pod had before."""
         if old == new:
             return ()
         fresh = tuple(term for term in new if term not in self._uses)

@@ -1,4 +1,4 @@
-"""How many volumes a driver can attach to a node, and whether the node has the driver at all."""
+"""Limits of attached volumes per node and driver, and nodes without a driver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpusquad.engines.kubernetes.filters.storage import Storage
 from gpusquad.kube.objects import Object
 
 Handle = tuple[str, str]
-"""A driver and its name for a volume."""
+"""A driver and its handle of a volume."""
 Handles = tuple[Handle, ...]
 
 
 def drivers_missing(columns: NodeColumns, storage: Storage, handles: Handles) -> Mask:
-    """Where a driver is absent that says pods must not come without it."""
+    """Nodes without a driver that is required for scheduling."""
     missing = np.zeros(len(columns), np.bool_)
     strict = {driver for driver, _ in handles if _is_strict(storage.csi_drivers.get(driver))}
     if strict:
@@ -45,8 +45,8 @@ def too_many_attached(columns: NodeColumns, storage: Storage, index: PodIndex, h
 
 
 def _is_full(limit: dict[str, int], wanted: set[Handle], mounted: set[Handle], attached: set[Handle]) -> bool:
-    """A volume that a pod there mounts already costs nothing more; one that is only attached still counts twice, as
-    kube-scheduler has it."""
+    """A volume that a pod there mounts already takes no further slot. A volume that is only attached counts twice, as
+    in kube-scheduler."""
     more = Counter(driver for driver, _ in wanted - mounted)
     held = Counter(driver for driver, _ in mounted | attached)
     return any(held[driver] + number > limit[driver] for driver, number in more.items() if driver in limit)
@@ -64,7 +64,7 @@ def _mounted(storage: Storage, index: PodIndex) -> dict[int, set[Handle]]:
 
 
 def _attached(storage: Storage) -> dict[str, set[Handle]]:
-    """By node: what is attached, perhaps still."""
+    """By node: attached volumes, including those being detached."""
     found: dict[str, set[Handle]] = {}
     for item in storage.attachments.values():
         volume = storage.volumes.get(item["spec"].get("source", {}).get("persistentVolumeName", ""), {})

@@ -1,4 +1,4 @@
-"""Which claims a pod mounts. What they mean for nodes is known only when they are bound: see storage.py."""
+"""Claims that a pod mounts. ``storage`` knows what they mean for nodes once they are bound."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ OLD_SOURCES = (
     "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk", "iscsi", "portworxVolume", "rbd",
     "vsphereVolume",
 )  # fmt: skip
-"""Disks named directly. Two pods may not mount some of them on one node, and others count towards limits of drivers
-that they were moved to: rules of their own, for kinds of volume that have been on their way out for years."""
+"""In-tree volumes named directly in a pod. They have rules of their own (exclusive mounts, limits of the drivers that
+replace them) and have been deprecated for years, so they are not supported."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,7 +23,7 @@ class VolumeClaim:
     namespace: str
     name: str
     owner_uid: str = ""
-    """For an ephemeral volume, whose claim must belong to this very pod. Empty: anybody's."""
+    """For an ephemeral volume, whose claim must belong to this pod. Empty: any owner."""
 
     @property
     def key(self) -> str:
@@ -31,12 +31,12 @@ class VolumeClaim:
 
 
 def claims_of(pod: Object) -> tuple[VolumeClaim, ...]:
-    """Raises Unsupported for volumes with rules of their own."""
+    """Raises ``UnsupportedRule`` for in-tree volumes."""
     return tuple(sorted(set(_claims(pod))))
 
 
 def claims_mounted(pod: Object) -> tuple[str, ...]:
-    """The keys of the claims of a pod that is placed already, whatever else it mounts."""
+    """Keys of the claims of a placed pod, whatever else it mounts."""
     namespace = namespace_of(pod)
     names = {_claim_name(pod, volume) for volume in pod["spec"].get("volumes") or ()}
     return tuple(sorted(f"{namespace}/{name}" for name in names if name))
@@ -47,7 +47,7 @@ def _claims(pod: Object) -> Iterator[VolumeClaim]:
         old = next((source for source in OLD_SOURCES if volume.get(source) is not None), None)
         if old is not None:
             raise UnsupportedRule(
-                f"spec.volumes {volume['name']}", f"a {old} volume named by the pod itself is not supported",
+                f"spec.volumes {volume['name']}", f"an in-tree volume ({old}) in the pod is not supported",
                 "use a PersistentVolumeClaim",
             )  # fmt: skip
         name = _claim_name(pod, volume)

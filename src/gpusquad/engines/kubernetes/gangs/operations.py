@@ -1,4 +1,4 @@
-"""What the book of gangs cannot do itself."""
+"""Operations on the cluster that the gang registry requests."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from gpusquad.kube.objects import Object
 
 
 class ClusterOperations(Protocol):
-    """None of these waits."""
+    """None of them blocks."""
 
-    def report(self, said: Report | Sighting) -> None: ...
+    def report(self, event: Report | Sighting) -> None: ...
     def bind(self, gang: PodGang, rank: GangRank, pod: Object) -> None:
-        """The answer comes as ``Book.bound`` or ``Book.not_bound``, and only when it is certain."""
+        """Answered by ``GangRegistry.bound`` or ``GangRegistry.not_bound``, once the outcome is certain."""
         ...
 
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None: ...
     def delete_owner(self, gang: PodGang, why: str) -> None: ...
-    def ask_owner(self, gang: PodGang) -> None:
-        """The answer comes as ``Book.owner_said``."""
+    def check_owner(self, gang: PodGang) -> None:
+        """Answered by ``GangRegistry.owner_checked``."""
         ...
 
     def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
-        """Why the gang may not go there after all, as far as can be seen now; empty: nothing is in the way."""
+        """Why the gang cannot go to these places any more; empty: it can."""
         ...
 
-    def shut(self, rank: GangRank, pod: Object) -> str:
-        """Why a pod that was made anew may not go where the one before it was; empty: it may."""
+    def node_obstacle(self, rank: GangRank, pod: Object) -> str:
+        """Why a recreated pod cannot go to the node of its rank; empty: it can."""
         ...
 
     def watch_start(self, gang: PodGang) -> None:
-        """If it has not started in time: ``Book.start_timed_out``."""
+        """Calls ``GangRegistry.start_timed_out`` if the gang has not started in time."""
         ...
 
-    def look_again(self, nodes: Iterable[str]) -> None:
-        """Pods there have become a gang's, or are no more: they are counted otherwise from now on."""
+    def recount_nodes(self, nodes: Iterable[str]) -> None:
+        """Pods on these nodes have joined or left a gang and must be counted again."""
         ...
 
-    def lacks(self, gang: PodGang, what: str) -> None:
-        """The gang cannot be considered yet, or at all; its users want to know."""
+    def report_unschedulable(self, gang: PodGang, what: str) -> None:
+        """The gang cannot be considered yet, or at all. Shows its users why."""
         ...

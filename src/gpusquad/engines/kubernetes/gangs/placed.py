@@ -1,4 +1,4 @@
-"""Gangs that have their places, from the decision until no pod is left on a node."""
+"""Gangs with a placement, from the decision until none of their pods is left on a node."""
 
 from __future__ import annotations
 
@@ -17,139 +17,145 @@ How = Literal["succeeded", "failed", "stopped", "lost"]
 
 
 class GangReleased(Protocol):
-    """What becomes of a gang that has left its places. The end of its attempt has been reported."""
+    """Follow-up when a gang has left its nodes. The end of its attempt has been reported."""
 
-    def is_over(self, gang: PodGang, how: str, cause: str) -> None:
-        """For good: whatever comes under this name later is another job."""
+    def gang_ended(self, gang: PodGang, how: str, cause: str) -> None:
+        """The job has ended. A later gang of this name is another job."""
         ...
 
-    def waits_again(self, gang: PodGang) -> None: ...
-    def make_alone(self, gang: PodGang, pod: Object) -> None:
-        """There is no rank for it."""
+    def requeue(self, gang: PodGang) -> None: ...
+    def split_off(self, gang: PodGang, pod: Object) -> None:
+        """There is no rank for the pod."""
         ...
 
 
 class PlacedGangs:
-    """A gang starts whole or not at all, and its cards are free when nothing of it is on its nodes any more."""
+    """A gang starts completely or not at all. Its cards are free when none of its pods is left on its nodes."""
 
-    def __init__(self, hands: ClusterOperations, ask: Callable[[Object], Request], after: GangReleased) -> None:
-        self._hands = hands
-        self._ask = ask
+    def __init__(
+        self, operations: ClusterOperations, request_of: Callable[[Object], Request], after: GangReleased
+    ) -> None:
+        self._operations = operations
+        self._request_of = request_of
         self._after = after
 
     def review(self, gang: PodGang) -> None:
-        gang.settle()
+        gang.empty_ended_ranks()
         if gang.stopping:
-            self._go_on_stopping(gang)
+            self._continue_stop(gang)
         elif gang.has_succeeded:
             self._end(gang, "succeeded", "")
-        elif not gang.seats and not any(is_ready(pod) for pod in gang.pods.values()):
+        elif not gang.ranks_by_pod and not any(is_ready(pod) for pod in gang.pods.values()):
             self._emptied(gang)
-        elif gang.has_failed and not gang.started and (gang.seats or not gang.comes_back):
+        elif gang.has_failed and not gang.started and (gang.ranks_by_pod or not gang.is_recreated):
             end = gang.first_end
             self.fail_start(gang, f"a pod failed before all had started: {end.cause if end else 'unknown'}")
         else:
             self._fill(gang)
 
     def _fill(self, gang: PodGang) -> None:
-        """Pods that wait take the ranks that are empty."""
-        fresh = gang.seat(self._requests(gang))
-        if not gang.started and not gang.comes_back and any(not rank.pod and not rank.end for rank in gang.ranks):
-            for rank, _ in fresh:
+        """Pending pods take the empty ranks."""
+        assigned = gang.assign_ranks(self._requests(gang))
+        if not gang.started and not gang.is_recreated and any(not rank.pod and not rank.end for rank in gang.ranks):
+            for rank, _ in assigned:
                 rank.binding = False
             self.fail_start(gang, "a pod was deleted before it was bound")
             return
-        if not gang.seats and gang.has_ended:
-            self._make_way(gang)  # what came instead asks for something else
+        if not gang.ranks_by_pod and gang.has_ended:
+            self._requeue_recreated(gang)  # the new pods have other requests
             return
-        shut = next((why for rank, pod in fresh if (why := self._hands.shut(rank, pod))), "") if gang.started else ""
-        if shut:
-            for rank, _ in fresh:
+        node_obstacle = (
+            next((why for rank, pod in assigned if (why := self._operations.node_obstacle(rank, pod))), "")
+            if gang.started
+            else ""
+        )
+        if node_obstacle:
+            for rank, _ in assigned:
                 rank.binding = False
-            self.stop(gang, shut, None)  # it starts again whole, elsewhere
+            self.stop(gang, node_obstacle, None)  # it starts again as a whole, elsewhere
             return
-        for rank, pod in fresh:
-            self._hands.bind(gang, rank, pod)
-        for pod in gang.left_over():
-            self._after.make_alone(gang, pod)
+        for rank, pod in assigned:
+            self._operations.bind(gang, rank, pod)
+        for pod in gang.surplus_pods():
+            self._after.split_off(gang, pod)
         if not gang.started and gang.all_run:
             gang.started = True
-            self._hands.report(AttemptStarted(id_of(gang), gang.attempt, ()))
+            self._operations.report(AttemptStarted(id_of(gang), gang.attempt, ()))
 
     def _requests(self, gang: PodGang) -> dict[str, Request]:
         result: dict[str, Request] = {}
-        if len(gang.seats) < len(gang.ranks):
+        if len(gang.ranks_by_pod) < len(gang.ranks):
             for uid, pod in gang.pods.items():
-                if uid not in gang.seats and is_ready(pod):
+                if uid not in gang.ranks_by_pod and is_ready(pod):
                     try:
-                        result[uid] = self._ask(pod)
+                        result[uid] = self._request_of(pod)
                     except Invalid as error:
-                        self._hands.lacks(gang, str(error))
+                        self._operations.report_unschedulable(gang, str(error))
         return result
 
     # -- its end -----------------------------------------------------------------------------------------------------
 
     def _emptied(self, gang: PodGang) -> None:
-        if not gang.comes_back:
+        if not gang.is_recreated:
             if all(rank.end in ("", DELETED) for rank in gang.ranks):
                 self._end(gang, "stopped", "its pods were deleted", never_started=not gang.has_ended)
             else:
                 self._end(gang, "failed", cause_of(gang))
         elif gang.live():
-            self._make_way(gang)
+            self._requeue_recreated(gang)
         else:
-            self._hands.ask_owner(gang)
+            self._operations.check_owner(gang)
 
-    def owner_said(self, gang: PodGang, verdict: str) -> None:
-        """Of a gang without live pods: its owner is over (``succeeded``, ``failed``, ``gone``) or ``goes on``."""
-        gang.settle()
-        if gang.stopping or gang.seats:
+    def owner_checked(self, gang: PodGang, verdict: str) -> None:
+        """For a gang without live pods: its owner has ended (``succeeded``, ``failed``, ``gone``) or is ``active``."""
+        gang.empty_ended_ranks()
+        if gang.stopping or gang.ranks_by_pod:
             return
-        if verdict == "goes on":
+        if verdict == "active":
             if gang.has_ended:
-                self._make_way(gang)
+                self._requeue_recreated(gang)
         elif verdict == "gone":
             self._end(gang, "stopped", "its owner was deleted", never_started=not gang.has_ended)
         else:
             how: How = "succeeded" if verdict == "succeeded" else "failed"
             self._end(gang, how, "" if how == "succeeded" else cause_of(gang), never_started=not gang.has_ended)
 
-    def _make_way(self, gang: PodGang) -> None:
-        """Its pods have ended and are made again: they wait like others."""
-        cause = "its pods ended and are made again"
+    def _requeue_recreated(self, gang: PodGang) -> None:
+        """The pods have ended and are recreated: the gang is requeued."""
+        cause = "its pods ended and are recreated"
         self._report_end(gang, "lost", cause, never_started=not gang.has_ended)
         gang.unplace()
-        self._after.waits_again(gang)
+        self._after.requeue(gang)
 
     def _end(self, gang: PodGang, how: How, cause: str, *, never_started: bool = False) -> None:
         self._report_end(gang, how, cause, never_started=never_started)
         gang.unplace()
-        self._after.is_over(gang, how, cause)
+        self._after.gang_ended(gang, how, cause)
 
     def _report_end(self, gang: PodGang, how: How, cause: str, *, never_started: bool) -> None:
         never_started = never_started and not gang.started
-        self._hands.report(AttemptEnded(id_of(gang), gang.attempt, how, cause, gang.first_end, never_started))
+        self._operations.report(AttemptEnded(id_of(gang), gang.attempt, how, cause, gang.first_end, never_started))
 
     # -- stopping ----------------------------------------------------------------------------------------------------
 
     def fail_start(self, gang: PodGang, why: str) -> None:
-        """A gang starts whole or not at all: the rest is released."""
+        """A gang starts completely or not at all: release the pods that did start."""
         gang.failed_start = True
         self.stop(gang, why, None)
 
     def stop(self, gang: PodGang, why: str, grace_s: float | None) -> None:
-        gang.stopping, gang.grace_s = why or "it was told to go", grace_s
-        gang.settle()
-        self._go_on_stopping(gang)
+        gang.stopping, gang.grace_s = why or "it was stopped", grace_s
+        gang.empty_ended_ranks()
+        self._continue_stop(gang)
 
-    def _go_on_stopping(self, gang: PodGang) -> None:
-        """Until no pod is left on a node, those included that are only now being bound."""
+    def _continue_stop(self, gang: PodGang) -> None:
+        """Ends when no pod is left on a node, including pods whose binding is in flight."""
         staying = gang.on_nodes()
         for pod in staying:
             if not is_leaving(pod) and uid_of(pod) not in gang.deleted:
                 gang.deleted.add(uid_of(pod))
-                self._hands.delete(pod, gang.stopping, gang.grace_s)
-        if staying or any(rank.binding for rank in gang.seats.values()):
+                self._operations.delete(pod, gang.stopping, gang.grace_s)
+        if staying or any(rank.binding for rank in gang.ranks_by_pod.values()):
             return
         cause, how = gang.stopping, _how_stopped(gang)
         if how in ("failed", "succeeded"):
@@ -157,7 +163,7 @@ class PlacedGangs:
             return
         self._report_end(gang, how, cause, never_started=gang.failed_start)
         gang.unplace()
-        self._after.waits_again(gang)
+        self._after.requeue(gang)
 
 
 def _how_stopped(gang: PodGang) -> How:
@@ -165,12 +171,12 @@ def _how_stopped(gang: PodGang) -> How:
         return "succeeded"
     if not gang.failed_start:
         return "stopped"
-    # Pods that were deleted and that nobody makes again are the end of it; if none was, it can be tried again.
-    return "lost" if gang.member.remakes or not (gang.deleted or gang.has_failed) else "failed"
+    # If pods were deleted and are not recreated, the job has failed. If none was deleted, it can be tried again.
+    return "lost" if gang.member.recreates or not (gang.deleted or gang.has_failed) else "failed"
 
 
 def is_ready(pod: Object) -> bool:
-    """It waits to be bound, and may be."""
+    """Unbound and not gated."""
     return is_unbound(pod) and not is_gated(pod)
 
 

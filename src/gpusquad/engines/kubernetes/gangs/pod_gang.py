@@ -1,8 +1,7 @@
-"""One gang of pods, from the first pod seen until the last one is gone. Pure: it is told, and says what follows.
+"""State of one gang of pods, from the first pod seen until the last one is gone. Pure.
 
-A gang *gathers* until it is complete, *waits* once the service knows of it, and is *placed* once the service has said
-where each task goes. A task is a rank; pods come and go in it: an owner may make a failed pod anew, and the new one
-takes the rank that is empty. Until the gang is over its cards stay its own.
+A gang is *unplaced* until the service has chosen a place for each task, then *placed*. A task is a rank. If an owner
+recreates a failed pod, the new pod takes the empty rank. The gang keeps its cards until it has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def is_over(pod: Object) -> bool:
 
 
 def is_live(pod: Object) -> bool:
-    """Neither over nor on its way out."""
+    """Neither ended nor being deleted."""
     return not is_over(pod) and not is_leaving(pod)
 
 
@@ -46,18 +45,18 @@ def is_unbound(pod: Object) -> bool:
 
 @dataclass
 class GangRank:
-    """One task: what it asks for, where it is, and which pod is in it."""
+    """One task: its request, its location and its pod."""
 
     request: Request
     place: TaskLocation | None = None
     pod: str = ""
-    """The uid of its pod; empty: none yet, or the last one has ended."""
+    """UID of its pod; empty: none yet, or the last one has ended."""
     binding: bool = False
-    """Asked for, and no answer yet."""
+    """The binding is in flight."""
     on_node: bool = False
-    """Its pod is bound, whether or not it has been seen so."""
+    """The pod is bound, even if the watch has not shown it yet."""
     end: str = ""
-    """How the last pod in it ended that had been on its node, if none came after it."""
+    """How its last bound pod ended, if it has no other pod."""
 
     def put(self, uid: str) -> None:
         self.pod, self.end, self.binding, self.on_node = uid, "", False, False
@@ -65,63 +64,63 @@ class GangRank:
 
 @dataclass
 class PodGang:
-    """All that is known of one, for one life: when its job is over for good, another object takes its place."""
+    """All that is known of one incarnation of a gang. When its job has ended, a new object replaces it."""
 
     member: Membership
     pods: dict[str, Object] = field(default_factory=dict)
     job: Job | None = None
-    """Once it was complete. Stays while its pods are made anew."""
-    meant: tuple[str, ...] = ()
-    """The uids of the pods that were counted for each rank when it was complete."""
+    """Set when the gang was first complete. Kept while its pods are recreated."""
+    intended: tuple[str, ...] = ()
+    """UIDs of the pods that were counted for each rank when the gang was complete."""
     attempt: int = 0
     ranks: list[GangRank] = field(default_factory=list)
-    seats: dict[str, GangRank] = field(default_factory=dict)
-    """The ranks that have a pod, by its uid."""
+    ranks_by_pod: dict[str, GangRank] = field(default_factory=dict)
+    """Ranks that have a pod, by its UID."""
     running: set[str] = field(default_factory=set)
-    """The uids of pods that were seen running in its ranks."""
+    """UIDs of pods that were seen running in its ranks."""
     placed: bool = False
     adopted: bool = False
-    """It was found on its cards: the service did not put it there."""
+    """It was found on its cards, without a decision of the service."""
     disowned: bool = False
-    """It was found where the service has no place for it: what it takes is counted as others'."""
+    """It was found where the service has no place for it. Its usage counts as foreign."""
     was_placed: bool = False
-    """In this life, at least once."""
+    """At least once in this incarnation."""
     started: bool = False
-    """The service heard that all its tasks run."""
+    """The service has been told that all tasks run."""
     stopping: str = ""
-    """Why it was told to go."""
+    """Why it is being stopped."""
     is_finished: bool = False
-    """The service does not know it any more: when it has gone it is forgotten."""
+    """The service has finished its job. It is forgotten when its pods are gone."""
     grace_s: float | None = None
     failed_start: bool = False
-    """It is being released because not all of it could start."""
+    """It is being released because not all of its pods could start."""
     deleted: set[str] = field(default_factory=set)
-    """Pods whose deletion was asked for."""
-    strays: set[str] = field(default_factory=set)
-    """Pods in its ranks that say by now that they are another group's."""
-    spent: frozenset[str] = frozenset()
-    """Pods of an earlier life that was refused: they do not count for this one."""
-    life: int = 0
-    """How often it was a job before, and ended."""
+    """Pods whose deletion was requested."""
+    regrouped: set[str] = field(default_factory=set)
+    """Pods in its ranks that now name another group."""
+    refused_pods: frozenset[str] = frozenset()
+    """Pods of an earlier incarnation that was refused. They do not count for this one."""
+    incarnation: int = 0
+    """Number of earlier jobs of this group."""
     owner: Object | None = None
-    """Who made the last pod that was seen."""
-    asking: bool = False
-    """Its owner is being asked how it is."""
-    alone_for: str = ""
-    """The uid of the one pod that its group had no place for; empty: a group like any other."""
-    able: set[str] = field(default_factory=set)
-    """The uids of the pods that could be counted for it."""
+    """Owner of the last pod that was seen."""
+    is_checking_owner: bool = False
+    """A check of its owner is in flight."""
+    single_pod: str = ""
+    """UID of the single pod that its group had no rank for; empty: an ordinary group."""
+    usable: set[str] = field(default_factory=set)
+    """UIDs of the pods that can be counted for it."""
     waits_for: str = ""
-    """What it lacks to be complete, in words."""
+    """What it lacks to be complete, as text."""
     first_end: TaskEnd | None = None
 
-    # -- what is there ---------------------------------------------------------------------------------------------
+    # -- pods ------------------------------------------------------------------------------------------------------
 
     @property
-    def comes_back(self) -> bool:
-        """Its pods are made again when they are deleted, and are this gang then. A pod that is alone comes back under
-        another uid, as another job."""
-        return self.member.remakes and self.member.key.kind != ALONE
+    def is_recreated(self) -> bool:
+        """Deleted pods are recreated and belong to this gang. A single pod is recreated with another UID, as another
+        job."""
+        return self.member.recreates and self.member.key.kind != ALONE
 
     def live(self) -> list[Object]:
         return [pod for pod in self.pods.values() if is_live(pod)]
@@ -130,26 +129,27 @@ class PodGang:
         return [pod for pod in self.pods.values() if is_unbound(pod)]
 
     def on_nodes(self) -> list[Object]:
-        """What has to go for its cards to be free: pods in its ranks, and those that were bound for it too late."""
+        """Pods that must be gone before its cards are free: those in its ranks, and those that were bound for it too
+        late."""
         job = self.job.id if self.job is not None else None
         return [pod for uid, pod in self.pods.items() if not is_over(pod) and self._is_on_node(uid, pod, job)]
 
     def _is_on_node(self, uid: str, pod: Object, job: str | None) -> bool:
-        rank = self.seats.get(uid)
+        rank = self.ranks_by_pod.get(uid)
         if rank is not None:
             return rank.on_node or bool(node_name(pod))
         return bool(node_name(pod)) and annotations_of(pod).get(JOB) == job
 
     def has(self, uid: str) -> bool:
-        """Whether the pod is in one of its ranks."""
-        return uid in self.seats
+        """The pod is in one of its ranks."""
+        return uid in self.ranks_by_pod
 
     def works_on(self, node: str) -> bool:
-        """Whether it has a task there that is not done."""
+        """It has an unfinished task on the node."""
         return any(rank.place is not None and rank.place.node == node and rank.end != SUCCEEDED for rank in self.ranks)
 
     def cards_on(self, node: str) -> frozenset[str]:
-        """The cards that are its own there."""
+        """Its cards on the node."""
         return frozenset(
             card for rank in self.ranks if rank.place and rank.place.node == node for card in rank.place.cards
         )
@@ -157,46 +157,46 @@ class PodGang:
     # -- placed ----------------------------------------------------------------------------------------------------
 
     def place(self, attempt: int, job: Job, places: Iterable[TaskLocation]) -> None:
-        """The service has decided: each rank has its place, and pods that wait are to be bound there."""
+        """Applies a decision of the service: each rank has its place, and pending pods are to be bound there."""
         self.job, self.attempt, self.placed, self.started, self.stopping = job, attempt, True, False, ""
         self.first_end, self.failed_start, self.deleted, self.adopted = None, False, set(), False
         self.disowned = False
         self.was_placed = True
         requests = [role.request for role in job.roles for _ in range(role.count)]
         self.ranks = [GangRank(request, place) for request, place in zip(requests, places, strict=True)]
-        self.seats, self.running = {}, set()
+        self.ranks_by_pod, self.running = {}, set()
 
     def unplace(self) -> None:
-        """Its cards are free again."""
-        self.ranks, self.seats, self.placed, self.started, self.stopping = [], {}, False, False, ""
+        """Its cards are free."""
+        self.ranks, self.ranks_by_pod, self.placed, self.started, self.stopping = [], {}, False, False, ""
 
-    def change_worth(self, sharing_params: SharingParams) -> None:
-        """Pods that are made again are bound by what their rank says, not by what was decided at the launch."""
+    def set_sharing(self, sharing_params: SharingParams) -> None:
+        """Recreated pods are bound with the parameters of their rank, not with those of the launch."""
         for rank in self.ranks:
             if rank.place is not None:
                 rank.place = replace(rank.place, sharing_params=sharing_params)
 
-    def worth_of(self, uid: str) -> tuple[Object, SharingParams] | None:
-        """A pod on its node, and what it is worth. None: it is not there, or nobody has said."""
-        rank, pod = self.seats.get(uid), self.pods.get(uid)
+    def pod_sharing(self, uid: str) -> tuple[Object, SharingParams] | None:
+        """A bound pod and its sharing parameters. None: not bound, or no parameters are known."""
+        rank, pod = self.ranks_by_pod.get(uid), self.pods.get(uid)
         if rank is None or rank.place is None or rank.place.sharing_params is None or pod is None or not is_live(pod):
             return None
         return (pod, rank.place.sharing_params) if rank.on_node or node_name(pod) else None
 
     def put(self, rank: GangRank, uid: str) -> None:
         rank.put(uid)
-        self.seats[uid] = rank
+        self.ranks_by_pod[uid] = rank
 
-    def seat(self, requests: Mapping[str, Request]) -> list[tuple[GangRank, Object]]:
-        """Give every pod that waits an empty rank that asks for the same; returns who is to be bound where."""
-        waiting = {uid: pod for uid, pod in self.pods.items() if uid not in self.seats and is_unbound(pod)}
-        if not waiting or len(self.seats) == len(self.ranks):
+    def assign_ranks(self, requests: Mapping[str, Request]) -> list[tuple[GangRank, Object]]:
+        """Assigns pending pods to empty ranks with equal requests. Returns the pods to bind, with their ranks."""
+        waiting = {uid: pod for uid, pod in self.pods.items() if uid not in self.ranks_by_pod and is_unbound(pod)}
+        if not waiting or len(self.ranks_by_pod) == len(self.ranks):
             return []
-        fresh = []
-        for rank, uid in zip(self.ranks, self.meant, strict=False):
+        assigned = []
+        for rank, uid in zip(self.ranks, self.intended, strict=False):
             if not rank.pod and uid in waiting and requests.get(uid) == rank.request:
-                fresh.append((rank, waiting.pop(uid)))
-        taken = {id(rank) for rank, _ in fresh}
+                assigned.append((rank, waiting.pop(uid)))
+        taken = {id(rank) for rank, _ in assigned}
         empty: defaultdict[Request, list[GangRank]] = defaultdict(list)
         for rank in reversed(self.ranks):
             if not rank.pod and id(rank) not in taken:
@@ -204,34 +204,34 @@ class PodGang:
         for uid, pod in sorted(waiting.items(), key=lambda item: name_of(item[1])):
             ranks = empty.get(requests[uid]) if uid in requests else None
             if ranks:
-                fresh.append((ranks.pop(), pod))
-        for rank, pod in fresh:
+                assigned.append((ranks.pop(), pod))
+        for rank, pod in assigned:
             self.put(rank, uid_of(pod))
             rank.binding = True
-        return fresh
+        return assigned
 
-    def goes_on(self, uid: str) -> bool:
-        """Nothing follows from a change of this pod, by what is known of it alone: gangs have thousands of pods."""
-        rank, pod = self.seats.get(uid), self.pods.get(uid)
+    def is_unaffected_by(self, uid: str) -> bool:
+        """A change of this pod has no consequence for the gang. Fast, because gangs may have thousands of pods."""
+        rank, pod = self.ranks_by_pod.get(uid), self.pods.get(uid)
         if rank is None or pod is None or self.stopping or not is_live(pod):
             return False
         rank.on_node = rank.on_node or bool(node_name(pod))
         if self.started or phase_of(pod) != RUNNING:
             return True
         self.running.add(uid)
-        return len(self.running) + len(self.ranks) - len(self.seats) < len(self.ranks)
+        return len(self.running) + len(self.ranks) - len(self.ranks_by_pod) < len(self.ranks)
 
-    def left_over(self) -> list[Object]:
-        """Pods that wait and have no rank, nor will get one when those on their way out have left theirs."""
-        waiting = [pod for uid, pod in self.pods.items() if uid not in self.seats and is_unbound(pod)]
+    def surplus_pods(self) -> list[Object]:
+        """Pending pods that have no rank and get none when pods that are being deleted have left theirs."""
+        waiting = [pod for uid, pod in self.pods.items() if uid not in self.ranks_by_pod and is_unbound(pod)]
         if not waiting:
             return []
         free = sum(not rank.pod or is_leaving(self.pods[rank.pod]) for rank in self.ranks)
         return sorted(waiting, key=name_of)[free:]
 
-    def settle(self) -> None:
-        """Ranks whose pod is over or gone are empty, and remember how that pod ended."""
-        self.running = {uid for uid in self.seats if uid in self.pods and phase_of(self.pods[uid]) == RUNNING}
+    def empty_ended_ranks(self) -> None:
+        """Empties ranks whose pod has ended or is gone, and records how it ended."""
+        self.running = {uid for uid in self.ranks_by_pod if uid in self.pods and phase_of(self.pods[uid]) == RUNNING}
         for index, rank in enumerate(self.ranks):
             if not rank.pod:
                 continue
@@ -240,7 +240,7 @@ class PodGang:
                 rank.on_node = rank.on_node or bool(node_name(pod))
                 continue
             end = phase_of(pod) if pod is not None else DELETED if rank.on_node else ""
-            del self.seats[rank.pod]
+            del self.ranks_by_pod[rank.pod]
             rank.put("")
             rank.end = end
             if end not in ("", SUCCEEDED) and self.first_end is None:
@@ -255,13 +255,13 @@ class PodGang:
 
     @property
     def has_failed(self) -> bool:
-        """A pod ended that should not have."""
+        """A pod ended without success."""
         return any(rank.end not in ("", SUCCEEDED) for rank in self.ranks)
 
     @property
     def has_ended(self) -> bool:
-        """Some pods were in it, and none is any more."""
-        return not self.seats and any(rank.end for rank in self.ranks)
+        """It had pods, and all of them have ended."""
+        return not self.ranks_by_pod and any(rank.end for rank in self.ranks)
 
     @property
     def has_succeeded(self) -> bool:

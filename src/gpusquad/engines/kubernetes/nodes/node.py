@@ -1,4 +1,4 @@
-"""From the API server's nodes to the scheduler's: what they have, which cards, and what others hold of it."""
+"""Converts API nodes: their resources and cards, and the usage of foreign pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from gpusquad.engines.kubernetes.nodes.devices import PLENTY
-from gpusquad.engines.kubernetes.parse.container_requests import asked_by, effective
+from gpusquad.engines.kubernetes.parse.container_requests import container_requests, pod_amounts
 from gpusquad.engines.kubernetes.parse.pins import pin_of
 from gpusquad.kube.errors import MalformedField
 from gpusquad.kube.names import AGENT, CARDS, GPU, GPU_MEMORY_LABEL, GPU_MODEL_LABEL, RACK, UNPINNED
@@ -17,13 +17,13 @@ from gpusquad.model.cluster import Card, ForeignUsage, Node
 
 PODS = "pods"
 _NOT_EXTRA = frozenset({"cpu", "memory"})
-_MOST_CARDS = 4096
+_MAX_CARDS = 4096
 _MIB = 1 << 20
 _log = logging.getLogger(__name__)
 
 
 def node_of(item: Object) -> Node:
-    """What a node has to give away. Cards by the agent's word; without an agent so many of one kind."""
+    """Capacity of a node. The agent reports its cards; without an agent they are counted and of one model."""
     given = (item.get("status") or {}).get("allocatable") or {}
     name = name_of(item)
     amounts = {resource: parse_quantity(text, f"{name}.allocatable.{resource}") for resource, text in given.items()}
@@ -38,28 +38,28 @@ def node_of(item: Object) -> Node:
 
 
 def broken_cards(item: Object) -> frozenset[str]:
-    """Cards that the agent says must not be used now."""
+    """Cards that the agent reports as unusable."""
     return frozenset(card["id"] for card in _published(item) or () if not card.get("ok", True))
 
 
 def has_agent(item: Object) -> bool:
-    """Whether somebody on the node sees to it that a container gets the cards its pod was bound with."""
+    """The node's agent gives each container the cards that its pod was bound with."""
     return CARDS in annotations_of(item)
 
 
 def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset[str]) -> ForeignUsage:
-    """What these pods of others hold. Whose cards nobody knows has the last ones that are not ours."""
+    """Usage of foreign pods. Pods with unknown cards are counted on the last cards that gpusquad does not use."""
     cpu = memory = 0
     extras: dict[str, int] = {}
     cards: list[str] = []
     unknown = 0
-    said = _unpinned(item)
+    reported = _unpinned(item)
     for pod in pods:
         taken = _taken_by(pod)
         cpu += milli_from_nanos(taken.pop("cpu", 0))
         memory += units_from_nanos(taken.pop("memory", 0))
         gpus = units_from_nanos(taken.get(GPU, 0))
-        known = said.get(key_of(pod)) or _pinned(pod)[:gpus]
+        known = reported.get(key_of(pod)) or _pinned(pod)[:gpus]
         cards += known
         unknown += max(0, gpus - len(known))
         for resource, amount in taken.items():
@@ -72,7 +72,7 @@ def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset
 
 
 def _pinned(pod: Object) -> tuple[str, ...]:
-    """By its own word, which anybody may write: it never counts for more cards than the pod asks for."""
+    """By its annotation. Any user may write it, so it never counts for more cards than the pod requests."""
     try:
         pin = pin_of(pod) or {}
     except MalformedField:
@@ -82,9 +82,9 @@ def _pinned(pod: Object) -> tuple[str, ...]:
 
 def _taken_by(pod: Object) -> dict[str, int]:
     try:
-        return dict(effective(pod, asked_by(pod)))
-    except MalformedField as error:  # the API server let it pass, so it is no quantity that matters
-        _log.warning("what %s takes cannot be read: %s", key_of(pod), error)
+        return dict(pod_amounts(pod, container_requests(pod)))
+    except MalformedField as error:  # the API server accepted it, so it is no quantity that matters
+        _log.warning("cannot read the requests of %s: %s", key_of(pod), error)
         return {}
 
 
@@ -96,7 +96,7 @@ def _cards(item: Object, count: int) -> tuple[Card, ...]:
     model = labels.get(GPU_MODEL_LABEL, "").replace("-", " ") or "generic"
     memory = labels.get(GPU_MEMORY_LABEL, "")
     known = {"memory_bytes": int(memory) * _MIB} if memory.isdecimal() and len(memory) < 10 else {}
-    return tuple(Card(f"{name}/{index}", model, **known) for index in range(min(count, _MOST_CARDS)))
+    return tuple(Card(f"{name}/{index}", model, **known) for index in range(min(count, _MAX_CARDS)))
 
 
 def _card(card: Mapping[str, object]) -> Card:
@@ -106,7 +106,7 @@ def _card(card: Mapping[str, object]) -> Card:
 
 
 def _published(item: Object) -> list[dict] | None:
-    """None: no agent there, or not one that can be understood."""
+    """None: no agent. Empty: its report cannot be parsed."""
     text = annotations_of(item).get(CARDS)
     if text is None:
         return None
@@ -114,15 +114,15 @@ def _published(item: Object) -> list[dict] | None:
         cards = json.loads(text)
         for card in cards:
             _card(card)
-        return cards[:_MOST_CARDS]
+        return cards[:_MAX_CARDS]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        _log.warning("the cards of node %s cannot be read: %.200s", name_of(item), text)
+        _log.warning("cannot read the cards of node %s: %.200s", name_of(item), text)
         return []
 
 
 def _unpinned(item: Object) -> Mapping[str, tuple[str, ...]]:
     try:
-        said = json.loads(annotations_of(item).get(UNPINNED, "{}"))
-        return {str(pod): tuple(map(str, cards)) for pod, cards in said.items()}
+        reported = json.loads(annotations_of(item).get(UNPINNED, "{}"))
+        return {str(pod): tuple(map(str, cards)) for pod, cards in reported.items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return {}

@@ -1,4 +1,4 @@
-"""The nodes as the service should know them, and only what has changed since it was told last."""
+"""The nodes as reported to the service, and what has changed since the last report."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.cluster import Cluster, ForeignUsage, Node
 
 _log = logging.getLogger(__name__)
-MOST_RULES = 2048
-"""Kept before those are dropped that nobody uses any more."""
+MAX_RULES = 2048
+"""Rules kept before unused ones are dropped."""
 OursOn = Callable[[str], frozenset[str]]
-"""The cards of a node that gangs of ours hold."""
+"""The cards of a node that gangs of this scheduler hold."""
 
 
 class ClusterObserver:
-    """Hears of nodes and pods; ``news`` is what is different now. Also knows who may go where."""
+    """Gets nodes and pods; ``news`` returns what has changed. Also knows the allowed nodes of each rule."""
 
     def __init__(self, is_ours: Callable[[str], bool], ours_on: OursOn) -> None:
         self.index = PodIndex()
@@ -32,20 +32,20 @@ class ClusterObserver:
         self._items: dict[str, Object] = {}
         self._nodes: dict[str, Node] = {}
         self._position: dict[str, int] = {}
-        """Of each node in what the service was told last."""
+        """Of each node in the last report to the service."""
         self._pods: dict[str, dict[str, Object]] = {}
-        """On each node, by uid: all that take room there."""
+        """All pods that take resources on each node, by UID."""
         self._foreign: dict[str, ForeignUsage] = {}
         self._stale: set[str] = set()
-        """Nodes on which others may hold something else now."""
+        """Nodes whose foreign usage may have changed."""
         self._broken: dict[str, frozenset[str]] = {}
         self._new_faults = False
         self._reshaped = True
-        """Nodes came, went or changed their size."""
+        """Nodes were added, removed or resized."""
         self._remask = True
         self._masks = NodeMasks([], self.index, self.storage)
 
-    # -- what is heard ---------------------------------------------------------------------------------------------
+    # -- updates ---------------------------------------------------------------------------------------------------
 
     def node_seen(self, item: Object) -> None:
         name = name_of(item)
@@ -73,7 +73,7 @@ class ClusterObserver:
             self._new_faults = True
 
     def pod_on(self, pod: Object, node: str) -> None:
-        """A pod takes room on a node."""
+        """A pod takes resources on a node."""
         self._pods.setdefault(node, {})[uid_of(pod)] = pod
         if not self._is_ours(uid_of(pod)):
             self._stale.add(node)
@@ -82,12 +82,12 @@ class ClusterObserver:
         if self._pods.get(node, {}).pop(uid_of(pod), None) is not None:
             self._stale.add(node)
 
-    def look_again(self, nodes: Iterable[str]) -> None:
-        """Pods there have become ours, or are no more."""
+    def recount_nodes(self, nodes: Iterable[str]) -> None:
+        """Pods there have joined or left gangs of this scheduler."""
         self._stale.update(nodes)
 
     def live_changed(self) -> None:
-        """Pods or volumes that rules look at are others now."""
+        """Pods or volumes that rules depend on have changed."""
         if any(rule.is_live for rule in self.rules.values()):
             self._remask = True
 
@@ -97,12 +97,12 @@ class ClusterObserver:
             self._remask = True
 
     def forget_rules(self, used: Callable[[], set[str]]) -> None:
-        if len(self.rules) > MOST_RULES:
+        if len(self.rules) > MAX_RULES:
             keep = used()
             self.rules = {name: rule for name, rule in self.rules.items() if name in keep}
             self._remask = True
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------------
 
     @property
     def changed(self) -> bool:
@@ -117,14 +117,14 @@ class ClusterObserver:
         return self._masks
 
     def allows(self, rule: PlacementRule, node: str) -> bool:
-        """By what is known at this moment."""
+        """By the current state."""
         if self._reshaped:
             self._reshape_masks()
         position = self._position.get(node)
         return position is not None and bool(self._masks.mask(rule)[position])
 
     def news(self) -> ClusterObserved | None:
-        """What the service does not know yet; None: nothing."""
+        """What has changed since the last report; None: nothing."""
         if not self.changed:
             return None
         cluster = None
@@ -158,8 +158,8 @@ class ClusterObserver:
 
 
 def _each_card_once(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """A card that two nodes claim (a copied disk, agents that simulate) belongs to the first: no node's word may keep
-    the whole cluster from being seen."""
+    """A card that two nodes claim (a copied disk, simulating agents) belongs to the first node, so that one faulty node
+    does not block the report of the whole cluster."""
     seen: set[str] = set()
     found = []
     for node in nodes:

@@ -1,1 +1,1 @@
-"""From what users write to what is decided on: pods to gangs. Pure functions over JSON; nothing is fetched."""
+"""Parses pods into gangs. Pure functions over JSON; nothing is fetched."""

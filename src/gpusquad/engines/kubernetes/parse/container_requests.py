@@ -1,10 +1,10 @@
-"""How much of each resource a pod takes, as kube-scheduler and the kubelet count it.
+"""Resources that a pod takes on its node, as kube-scheduler and the kubelet count them.
 
-While its containers run it takes their sum. Init containers run before them, one after the other, so a pod needs no
-less than the largest of them; one that is to keep running beside the others (a sidecar, ``restartPolicy: Always``) is
-added to the sum and to every init container after it. ``spec.resources`` of the pod, where given, stand for the sum
-of cpu, memory and huge pages. What the sandbox costs (``spec.overhead``) comes on top.
-Source: k8s.io/component-helpers/resource v0.37.1, and the sidecar enhancement (KEP 753).
+The containers of a pod take their sum. Init containers run before them, one after the other, so a pod needs at least as
+much as the largest of them. A sidecar (``restartPolicy: Always``) keeps running and is added to the sum and to every
+init container after it. ``spec.resources`` of the pod, if given, replaces the sum of cpu, memory and huge pages.
+``spec.overhead``, the cost of the sandbox, is added. Source: k8s.io/component-helpers/resource v0.37.1, and the sidecar
+enhancement (KEP 753).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Amounts = dict[str, int]
 """Billionths of each resource."""
 
 _HUGE_PAGES = "hugepages-"
-_OF_WHOLE_PODS = ("cpu", "memory")
-_MOST_NAMES = 64
+_POD_LEVEL = ("cpu", "memory")
+_MAX_NAMES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """What one container asks for, and when it runs."""
+    """Requests of one container, and when it runs."""
 
     name: str
     amounts: Amounts
     is_init: bool = False
-    """It runs before the others."""
+    """It ends before the other containers start."""
     stays: bool = True
-    """It goes on running beside those that start after it."""
+    """It keeps running beside containers that start later."""
 
 
-def asked_by(pod: Object) -> tuple[ContainerRequest, ...]:
-    """Of every container, in the order of their start."""
+def container_requests(pod: Object) -> tuple[ContainerRequest, ...]:
+    """Requests of all containers, in the order of their start."""
     spec = pod["spec"]
     starting = [
         ContainerRequest(each["name"], _requests(each), is_init=True, stays=each.get("restartPolicy") == "Always")
@@ -46,8 +46,8 @@ def asked_by(pod: Object) -> tuple[ContainerRequest, ...]:
     return (*starting, *(ContainerRequest(each["name"], _requests(each)) for each in spec.get("containers") or ()))
 
 
-def effective(pod: Object, asked: Sequence[ContainerRequest]) -> Amounts:
-    """What the pod takes of a node, of each resource, at the worst moment of its life."""
+def pod_amounts(pod: Object, asked: Sequence[ContainerRequest]) -> Amounts:
+    """What the pod takes of each resource at its peak."""
     beside: Amounts = {}
     most: Amounts = {}
     for each in asked:
@@ -67,7 +67,7 @@ def effective(pod: Object, asked: Sequence[ContainerRequest]) -> Amounts:
 
 
 def _requests(container: Object) -> Amounts:
-    """Where a container says a limit alone, that is what it asks for: the API server's own rule."""
+    """A limit without a request is also the request: the rule of the API server."""
     resources = container.get("resources")
     if not resources:
         return {}
@@ -77,14 +77,14 @@ def _requests(container: Object) -> Amounts:
 
 def _of_whole_pod(resources: Object) -> Amounts:
     asked = _list(resources.get("requests"), "spec.resources.requests")
-    return {name: amount for name, amount in asked.items() if name in _OF_WHOLE_PODS or name.startswith(_HUGE_PAGES)}
+    return {name: amount for name, amount in asked.items() if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)}
 
 
 def _list(given: Mapping[str, object] | None, path: str) -> Amounts:
     if not given:
         return {}
-    if not isinstance(given, Mapping) or len(given) > _MOST_NAMES:
-        raise MalformedField(path, f"{short(given)} is not a list of at most {_MOST_NAMES} resources")
+    if not isinstance(given, Mapping) or len(given) > _MAX_NAMES:
+        raise MalformedField(path, f"{short(given)} is not a list of at most {_MAX_NAMES} resources")
     return {name: parse_quantity(value, path, name) for name, value in given.items()}
 
 

@@ -1,10 +1,10 @@
-"""To which group a pod belongs, and how large that is."""
+"""The group that a pod belongs to, and its size."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.kube.annotations import MOST_COUNT
+from gpusquad.kube.annotations import MAX_COUNT
 from gpusquad.kube.errors import UnsupportedField
 from gpusquad.kube.names import PREFIX
 from gpusquad.kube.objects import Object, annotations_of, controller_of, name_of, namespace_of, uid_of
@@ -14,7 +14,7 @@ ALONE = "Pod"
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """Names a group. ``uid`` is empty while the object it is read from is not known: such a key is provisional."""
+    """Identifies a group. ``uid`` is empty while the group's object is not known: such a key is provisional."""
 
     kind: str
     namespace: str
@@ -24,7 +24,7 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True)
 class RoleSize:
-    """So many pods of one role."""
+    """Number of pods of one role."""
 
     role: str
     count: int
@@ -32,36 +32,36 @@ class RoleSize:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a pod says of its group. All pods of a group say the same, ``remakes`` perhaps apart."""
+    """A pod's group, as the pod describes it. Equal for all pods of a group, except perhaps ``recreates``."""
 
     key: GroupKey
     size: int | None
-    """How many pods its maker means to have. None: not known yet, see ``waits_for``."""
+    """Number of pods that the owner intends. None: not known yet, see ``waits_for``."""
     least: int
-    """That many start together, or none does. The others, if any, come alone, each as a job of its own."""
-    remakes: bool
-    """An owner makes deleted pods again, and does not take the deletion for a failure of the whole."""
+    """Number of pods that start together or not at all. Each other pod is a job of its own."""
+    recreates: bool
+    """An owner recreates deleted pods and does not count the deletion as a failure of the whole."""
     waits_for: str = ""
-    """In words: what has to be known first."""
+    """What has to be known first, as text."""
     parts: tuple[RoleSize, ...] = ()
-    """Whom the ``least`` have to be, by role. Empty: any of the group's pods."""
+    """Number of pods by role, ``least`` in all. Empty: any of the group's pods."""
     priority: int | None = None
-    """Of the group, where it has one of its own."""
+    """Priority of the group, if it has one."""
     owner_uid: str = ""
-    """Who makes this pod anew if it is deleted; a pod that comes alone comes back under another uid."""
-    said: tuple[tuple[str, str], ...] = ()
-    """Our annotations on the group's object: they hold for pods that do not say otherwise."""
+    """Controller that recreates the pod if it is deleted. A single pod is recreated with another UID."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    """gpusquad annotations of the group's object: defaults for the pods."""
 
 
-def alone(pod: Object, *, remakes: bool, said: tuple[tuple[str, str], ...] = ()) -> Membership:
-    """A gang of one: nobody waits for this pod."""
+def alone(pod: Object, *, recreates: bool, annotations: tuple[tuple[str, str], ...] = ()) -> Membership:
+    """A gang of one pod."""
     key = GroupKey(ALONE, namespace_of(pod), name_of(pod), uid_of(pod))
-    return Membership(key, 1, 1, remakes, owner_uid=maker_of(pod), said=said)
+    return Membership(key, 1, 1, recreates, owner_uid=controller_uid(pod), annotations=annotations)
 
 
-def by_itself(membership: Membership, pod: Object) -> Membership:
-    """A pod that its group has no place for, or no need of: it comes as a job of its own."""
-    return alone(pod, remakes=membership.remakes, said=membership.said)
+def single_membership(membership: Membership, pod: Object) -> Membership:
+    """A surplus pod of its group as a job of its own."""
+    return alone(pod, recreates=membership.recreates, annotations=membership.annotations)
 
 
 def of_object(
@@ -70,46 +70,46 @@ def of_object(
     *,
     kind: str,
     least: int,
-    remakes: bool,
+    recreates: bool,
     size: int | None = None,
     parts: tuple[RoleSize, ...] = (),
     within: str = "",
     priority: int | None = None,
 ) -> Membership:
-    """The group that an object stands for, or the part of it that is called ``within``."""
-    if max(least, size or 0) > MOST_COUNT:
-        raise UnsupportedField(f"{kind} {name_of(item)}", f"has more than {MOST_COUNT} pods")
+    """The group of an object, or the part of it named ``within``."""
+    if max(least, size or 0) > MAX_COUNT:
+        raise UnsupportedField(f"{kind} {name_of(item)}", f"has more than {MAX_COUNT} pods")
     suffix = f"/{within}" if within else ""
     return Membership(
         GroupKey(kind, namespace_of(pod), name_of(item) + suffix, uid_of(item) + suffix),
         least if size is None else size,
         least,
-        remakes,
+        recreates,
         parts=tuple(part for part in parts if part.count),
         priority=priority,
-        owner_uid=maker_of(pod),
-        said=said_by(item),
+        owner_uid=controller_uid(pod),
+        annotations=gpusquad_annotations(item),
     )
 
 
-def of_name(pod: Object, kind: str, name: str, size: int, *, remakes: bool) -> Membership:
-    """A group that is only a name on its pods. It has no uid, so its name stands for it."""
+def of_name(pod: Object, kind: str, name: str, size: int, *, recreates: bool) -> Membership:
+    """A group that is only a name on its pods. It has no UID, so its name identifies it."""
     namespace = namespace_of(pod)
     key = GroupKey(kind, namespace, name, f"{kind}:{namespace}/{name}")
-    return Membership(key, size, size, remakes, owner_uid=maker_of(pod))
+    return Membership(key, size, size, recreates, owner_uid=controller_uid(pod))
 
 
-def said_by(item: Object) -> tuple[tuple[str, str], ...]:
+def gpusquad_annotations(item: Object) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, text) for name, text in annotations_of(item).items() if name.startswith(PREFIX)))
 
 
-def maker_of(pod: Object) -> str:
+def controller_uid(pod: Object) -> str:
     controller = controller_of(pod)
     return "" if controller is None else controller.get("uid", "")
 
 
 def cut(parts: tuple[RoleSize, ...], least: int) -> tuple[RoleSize, ...]:
-    """The first ``least`` of them, in order."""
+    """The first ``least`` pods, in order."""
     result: list[RoleSize] = []
     for part in parts:
         count = min(part.count, least - sum(kept.count for kept in result))

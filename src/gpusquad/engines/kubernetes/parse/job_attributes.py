@@ -1,4 +1,4 @@
-"""What a gang's pods say of it beyond what they ask for: who, since when, how important, for how long."""
+"""Attributes of a job from its pods: user, submit time, priority, estimate, limit, SLO."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gpusquad.engines.kubernetes.parse.cards import cards_by_container
 from gpusquad.engines.kubernetes.parse.groups import Membership
-from gpusquad.kube.annotations import MOST_TEXT, at, flag_of, text_of, time_of
+from gpusquad.kube.annotations import MAX_TEXT, at, flag_of, text_of, time_of
 from gpusquad.kube.errors import MalformedField, short
 from gpusquad.kube.names import (
     APP,
@@ -27,23 +27,24 @@ from gpusquad.model.slo_text import slo_from_text
 from gpusquad.model.units import US_PER_S
 
 URGENT_FROM = 1_000_000
-"""Priorities of Kubernetes: below 0 is low, 0 normal, up to this one high, from here urgent."""
+"""Kubernetes priorities: below 0 is low, 0 is normal, below this value is high, from here on urgent."""
 
 
-def said_by_all(membership: Membership, pods: Sequence[Object]) -> Mapping[str, str]:
-    """Our annotations: of the group's object, then of the pods, of which the first that says something is heard."""
-    said = dict(membership.said)
+def job_annotations(membership: Membership, pods: Sequence[Object]) -> Mapping[str, str]:
+    """gpusquad annotations of the group's object and its pods. The first pod takes precedence over later ones and the
+    group."""
+    annotations = dict(membership.annotations)
     for pod in reversed(pods):
-        said |= {name: text for name, text in annotations_of(pod).items() if name.startswith(PREFIX)}
-    return said
+        annotations |= {name: text for name, text in annotations_of(pod).items() if name.startswith(PREFIX)}
+    return annotations
 
 
-def user_of(said: Mapping[str, str], pods: Sequence[Object]) -> str:
-    return text_of(said, USER) or namespace_of(pods[0])
+def user_of(annotations: Mapping[str, str], pods: Sequence[Object]) -> str:
+    return text_of(annotations, USER) or namespace_of(pods[0])
 
 
 def created_us(pod: Object) -> int:
-    """When the API server took the pod, in microseconds since 1970."""
+    """Creation time of the pod in microseconds since 1970."""
     text = pod["metadata"].get("creationTimestamp")
     try:
         moment = datetime.fromisoformat(text)
@@ -53,13 +54,13 @@ def created_us(pod: Object) -> int:
     return max(0, round(moment.timestamp() * US_PER_S))
 
 
-def priority_of(membership: Membership, said: Mapping[str, str], pods: Sequence[Object]) -> str:
-    """What is said in our words, else the group's own priority, else the highest of its pods'."""
-    word = text_of(said, PRIORITY)
-    if word:
-        if word not in PRIORITY_CLASSES:
-            raise MalformedField(at(PRIORITY), f"{short(word)} is none of {', '.join(PRIORITY_CLASSES)}")
-        return word
+def priority_of(membership: Membership, annotations: Mapping[str, str], pods: Sequence[Object]) -> str:
+    """The priority class of the annotation, else the group's priority, else the highest of its pods."""
+    name = text_of(annotations, PRIORITY)
+    if name:
+        if name not in PRIORITY_CLASSES:
+            raise MalformedField(at(PRIORITY), f"{short(name)} is none of {', '.join(PRIORITY_CLASSES)}")
+        return name
     value = membership.priority
     if value is None:
         value = max(map(_priority, pods))
@@ -71,19 +72,19 @@ def priority_of(membership: Membership, said: Mapping[str, str], pods: Sequence[
 
 
 def _priority(pod: Object) -> int:
-    """Admission has turned names of classes into numbers. Where it was off, only the names of the system say much."""
+    """Admission resolves class names to numbers. Without admission, only the system classes are known."""
     value = pod["spec"].get("priority")
     if value is None and (pod["spec"].get("priorityClassName") or "").startswith("system-"):
         return URGENT_FROM
     return value or 0
 
 
-def estimate_us_of(said: Mapping[str, str]) -> int | None:
-    return time_of(said, ESTIMATE)
+def estimate_us_of(annotations: Mapping[str, str]) -> int | None:
+    return time_of(annotations, ESTIMATE)
 
 
-def slo_of(said: Mapping[str, str], submitted_us: int) -> Slo | None:
-    text = text_of(said, SLO)
+def slo_of(annotations: Mapping[str, str], submitted_us: int) -> Slo | None:
+    text = text_of(annotations, SLO)
     if not text:
         return None
     try:
@@ -92,28 +93,30 @@ def slo_of(said: Mapping[str, str], submitted_us: int) -> Slo | None:
         raise MalformedField(error.field, error.problem, error.cure) from None
 
 
-def limit_us_of(said: Mapping[str, str], pods: Sequence[Object]) -> int | None:
-    """The least of what is said and of the pods' own deadlines, at which the kubelet ends them."""
+def limit_us_of(annotations: Mapping[str, str], pods: Sequence[Object]) -> int | None:
+    """The minimum of the annotation and the pods' own deadlines, at which the kubelet ends them."""
     deadlines = [pod["spec"].get("activeDeadlineSeconds") for pod in pods]
     limits = [seconds * US_PER_S for seconds in deadlines if seconds]
-    limit = time_of(said, LIMIT)
+    limit = time_of(annotations, LIMIT)
     return min((*limits, *(() if limit is None else (limit,))), default=None)
 
 
-def checkpoint_of(membership: Membership, said: Mapping[str, str], pods: Sequence[Object]) -> Checkpoint:
-    """A gang may be preempted if every pod of it comes again, or if its user says so and somebody can make them again.
+def checkpoint_of(membership: Membership, annotations: Mapping[str, str], pods: Sequence[Object]) -> Checkpoint:
+    """A gang is preemptible if its owner recreates every pod, or if the user says so and all its pods have an owner.
 
-    ``preemptionPolicy`` says whom a pod may push away, not who may push it away: it has no say in this.
+    ``preemptionPolicy`` decides whom a pod may preempt, not whether it can be preempted, so it does not matter here.
     """
-    wish = flag_of(said, PREEMPTIBLE)
-    has_makers = all(controller_of(pod) is not None for pod in pods)
-    comes_again = has_makers and (membership.remakes or wish is True)
-    return Checkpoint(every_us=time_of(said, CHECKPOINT_EVERY), preemptible=comes_again and wish is not False)
+    preemptible = flag_of(annotations, PREEMPTIBLE)
+    has_owners = all(controller_of(pod) is not None for pod in pods)
+    is_recreated = has_owners and (membership.recreates or preemptible is True)
+    return Checkpoint(
+        every_us=time_of(annotations, CHECKPOINT_EVERY), preemptible=is_recreated and preemptible is not False
+    )
 
 
-def app_of(said: Mapping[str, str], pods: Sequence[Object]) -> str:
-    """What it is said to be, else the image without its version: runs of one program are alike, whichever build."""
-    if name := text_of(said, APP):
+def app_of(annotations: Mapping[str, str], pods: Sequence[Object]) -> str:
+    """The app of the annotation, else the image without its version: runs of different builds are similar."""
+    if name := text_of(annotations, APP):
         return _line(name)
     image = (_main(pods).get("image") or "").partition("@")[0]
     path, slash, last = image.rpartition("/")
@@ -122,12 +125,12 @@ def app_of(said: Mapping[str, str], pods: Sequence[Object]) -> str:
 
 def command_of(pods: Sequence[Object]) -> str:
     container = _main(pods)
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return _line(" ".join(" ".join(map(str, words)).split()))
+    parts = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return _line(" ".join(" ".join(map(str, parts)).split()))
 
 
 def _main(pods: Sequence[Object]) -> Object:
-    """The first container that has cards, else the first of all."""
+    """The first container with cards, or else the first one."""
     for pod in pods:
         cards = dict(cards_by_container(pod))
         for container in pod["spec"]["containers"] if cards else ():
@@ -137,4 +140,4 @@ def _main(pods: Sequence[Object]) -> Object:
 
 
 def _line(text: str) -> str:
-    return "".join(filter(str.isprintable, text))[:MOST_TEXT].strip()
+    return "".join(filter(str.isprintable, text))[:MAX_TEXT].strip()

@@ -1,4 +1,4 @@
-"""Other objects that a pod's group is read from. The caller keeps them; here they are only asked for by name."""
+"""Objects that a pod's group is parsed from. The caller fetches and caches them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
 class NotFetched(Enum):
-    """Not fetched yet, which is not the same as not there."""
+    """Not fetched yet, which differs from missing."""
 
     UNKNOWN = "unknown"
 
 
 UNKNOWN: Literal[NotFetched.UNKNOWN] = NotFetched.UNKNOWN
 Find = Callable[[str, str, str, str], "Object | NotFetched | None"]
-"""``find(group, kind, namespace, name)``: the object, None if there is none, UNKNOWN if nobody has looked yet."""
+"""``find(group, kind, namespace, name)``: the object, None if there is none, UNKNOWN if it was not fetched yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A kind of object that ``Find`` is asked for: to be watched, and allowed to be watched."""
+    """A kind of object that ``Find`` may be called for. It is watched, and the role must allow that."""
 
     group: str
     kind: str
     plural: str
     versions: tuple[str, ...]
-    """The best first. A cluster may have any of them, or none."""
+    """The preferred one first. A cluster may have any of them, or none."""
 
 
 LOOKUPS = (
@@ -57,7 +57,7 @@ LOOKUPS = (
 
 
 class LookupPending(Exception):
-    """What a pod's group depends on cannot be read now. Whoever asked asks again when it has changed."""
+    """An object that a pod's group depends on is not available. The caller tries again when it has changed."""
 
     def __init__(self, kind: str, namespace: str, name: str, reason: str) -> None:
         self.kind = kind
@@ -68,7 +68,7 @@ class LookupPending(Exception):
 
 
 def look(find: Find, group: str, kind: str, namespace: str, name: str) -> Object:
-    """The object, or ``NotYet``. Names come from labels and annotations, where anything may stand."""
+    """The object, or ``LookupPending``. Names come from labels and annotations and may be anything."""
     if _NAME.fullmatch(name) is None:
         raise MalformedField(kind, f"{short(name)} is not the name of an object")
     found = find(group, kind, namespace, name)

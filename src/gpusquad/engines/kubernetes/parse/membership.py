@@ -1,7 +1,7 @@
-"""To which group a pod belongs, by any of the conventions that people already use.
+"""The group of a pod, by any of the supported conventions, so that users need not rewrite their YAML.
 
-Nobody should have to rewrite YAML. The conventions are tried in the order of ``CONVENTIONS``: an explicit group before
-what follows from the owner, and the one closest to Kubernetes itself first.
+The conventions are tried in the order of ``CONVENTIONS``: explicit groups before owners, and the most Kubernetes-native
+first.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpusquad.engines.kubernetes.parse.conventions.coscheduling import coscheduling
-from gpusquad.engines.kubernetes.parse.conventions.gpusquad import ours
+from gpusquad.engines.kubernetes.parse.conventions.gpusquad import own_group
 from gpusquad.engines.kubernetes.parse.conventions.kai import kai
 from gpusquad.engines.kubernetes.parse.conventions.kueue import kueue
 from gpusquad.engines.kubernetes.parse.conventions.leader_worker_set import leader_worker_set
 from gpusquad.engines.kubernetes.parse.conventions.native import native
-from gpusquad.engines.kubernetes.parse.conventions.owners import owned, remade
+from gpusquad.engines.kubernetes.parse.conventions.owners import is_recreated_by_owner, owned
 from gpusquad.engines.kubernetes.parse.conventions.volcano import volcano
 from gpusquad.engines.kubernetes.parse.groups import GroupKey, Membership, alone
 from gpusquad.engines.kubernetes.parse.lookups import Find, LookupPending
@@ -23,7 +23,7 @@ from gpusquad.kube.names import GANG
 from gpusquad.kube.objects import Object, annotations_of
 
 Convention = Callable[[Object, Find], Membership | None]
-"""None: the pod says nothing of that kind."""
+"""None: the pod does not use this convention."""
 
 CONVENTIONS: tuple[Convention, ...] = (
     native,
@@ -31,16 +31,16 @@ CONVENTIONS: tuple[Convention, ...] = (
     volcano,
     kueue,
     kai,
-    ours,
+    own_group,
     leader_worker_set,
     owned,
 )
 
 
 def membership_of(pod: Object, find: Find) -> Membership:
-    """The pod's group. Raises ``Malformed`` or ``Unsupported`` where it says something that cannot be honoured.
+    """The pod's group. Raises ``MalformedField`` or ``UnsupportedField``.
 
-    ``gpusquad.io/gang: "false"`` on the pod comes before everything: it is a job of its own.
+    ``gpusquad.io/gang: "false"`` on the pod takes precedence: the pod is a job of its own.
     """
     try:
         if flag_of(annotations_of(pod), GANG) is not False:
@@ -48,7 +48,7 @@ def membership_of(pod: Object, find: Find) -> Membership:
                 membership = convention(pod, find)
                 if membership is not None:
                     return membership
-        return alone(pod, remakes=remade(pod, find, 1))
+        return alone(pod, recreates=is_recreated_by_owner(pod, find, 1))
     except LookupPending as wait:
         key = GroupKey(wait.kind, wait.namespace, wait.name, "")
         return Membership(key, None, 1, False, waits_for=str(wait))

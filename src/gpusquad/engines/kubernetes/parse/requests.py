@@ -1,13 +1,11 @@
-"""What one pod asks for, as the core understands it.
+"""The request of one pod.
 
-Read here: requests and limits of containers, init containers, sidecars and the whole pod; overhead; GPUs and parts of
-GPUs; a card or models named in HAMi's annotations; the least memory of a card, in ours. Refused here, with a reason:
-what the scheduler would have to act on and does not (``_REFUSED``): resource claims, device modes, things to keep away
-from.
+Parsed here: requests and limits of containers, init containers, sidecars and the pod; overhead; GPUs and shares; cards
+and models in HAMi's annotations; gpusquad's minimum card memory. Refused here: what the scheduler would have to act on
+and does not support (``_REFUSED``): resource claims, device modes, cards and models to avoid.
 
-Handled elsewhere, in the sub-package ``where``: node selectors and node affinity (``nvidia.com/gpu.product`` among
-them), taints, affinity to other pods, topology spread, volumes, host ports. It sets ``Request.where`` and
-``Request.most_per_node`` with ``dataclasses.replace``.
+The package ``filters`` handles node selectors and node affinity (for example ``nvidia.com/gpu.product``), taints, pod
+affinity, topology spread, volumes and host ports. It sets ``Request.where`` and ``Request.most_per_node``.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpusquad.engines.kubernetes.parse.cards import MOST_CARDS, cards_in
-from gpusquad.engines.kubernetes.parse.container_requests import Amounts, asked_by, effective
+from gpusquad.engines.kubernetes.parse.cards import MAX_CARDS, cards_in
+from gpusquad.engines.kubernetes.parse.container_requests import Amounts, container_requests, pod_amounts
 from gpusquad.engines.kubernetes.parse.shares import pod_share
 from gpusquad.kube.annotations import at, text_of
 from gpusquad.kube.errors import MalformedField, UnsupportedField, short
@@ -39,38 +37,38 @@ from gpusquad.model.job import Request, Share
 from gpusquad.model.units import parse_bytes
 
 PODS = "pods"
-"""A node holds so many pods; each takes one."""
+"""Pseudo resource: a node has a limited number of pods; each pod takes one."""
 
-_MOST_MODELS = 64
-_MOST_AMOUNT = 2**53
-"""Of anything, on one node: the core adds up what gangs ask for in 64 bits."""
+_MAX_MODELS = 64
+_MAX_AMOUNT = 2**53
+"""Of any resource on one node. The core sums requests of gangs in 64 bits."""
 _NO_EXTRA = frozenset(("cpu", "memory", GPU, GPU_SHARED, *SHARE_RESOURCES))
 _CARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,127}", re.ASCII)
 _REFUSED = {
-    HAMI_AVOID_CARD: "cards to keep away from are not supported",
-    HAMI_AVOID_MODEL: "models to keep away from are not supported",
+    HAMI_AVOID_CARD: "cards to avoid are not supported",
+    HAMI_AVOID_MODEL: "models to avoid are not supported",
 }
 _REFUSED_WHEN = {
     HAMI_NUMA_BIND: ("true", "binding GPUs to one NUMA node is not supported"),
-    HAMI_MODE: ("mig", "MIG slices made on demand are not supported"),
+    HAMI_MODE: ("mig", "MIG slices on demand are not supported"),
 }
 
 
 def is_gated(pod: Object) -> bool:
-    """Somebody holds it back (a quota controller, say): it is not ready to be considered."""
+    """A controller, for example for quotas, holds the pod back."""
     return bool(pod["spec"].get("schedulingGates"))
 
 
-def ask_of(pod: Object) -> Request:
-    """What the pod asks for, but for where it may run. Raises ``Malformed`` or ``Unsupported``."""
+def request_of_pod(pod: Object) -> Request:
+    """The pod's request without its allowed nodes. Raises ``MalformedField`` or ``UnsupportedField``."""
     _check_supported(pod)
-    asked = asked_by(pod)
-    amounts = _possible(effective(pod, asked))
+    asked = container_requests(pod)
+    amounts = _possible(pod_amounts(pod, asked))
     cards = cards_in(asked)
     share = pod_share(pod, asked)
     gpus = 0 if share else units_from_nanos(amounts.get(GPU, 0))
-    if gpus > MOST_CARDS:
-        raise UnsupportedField(f"resources[{GPU}]", f"{gpus} GPUs for one pod", f"keep it to {MOST_CARDS}")
+    if gpus > MAX_CARDS:
+        raise UnsupportedField(f"resources[{GPU}]", f"{gpus} GPUs for one pod", f"request at most {MAX_CARDS}")
     if not cards:
         _check_nothing_named(pod)
     return Request(
@@ -87,14 +85,14 @@ def ask_of(pod: Object) -> Request:
 
 
 def _together(cards: Sequence[tuple[str, int]], gpus: int) -> int:
-    """What the container with most of them sees; 0 if that is all."""
+    """The largest number of cards that one container sees; 0 if it sees all of them."""
     most = max((count for _, count in cards), default=0)
     return most if most < gpus else 0
 
 
 def _possible(amounts: Amounts) -> Amounts:
     for name, amount in amounts.items():
-        if milli_from_nanos(amount) > _MOST_AMOUNT if name == "cpu" else units_from_nanos(amount) > _MOST_AMOUNT:
+        if milli_from_nanos(amount) > _MAX_AMOUNT if name == "cpu" else units_from_nanos(amount) > _MAX_AMOUNT:
             raise UnsupportedField(
                 f"resources[{name[:64]}]", f"{units_from_nanos(amount):,} is more than any node can have"
             )
@@ -104,7 +102,7 @@ def _possible(amounts: Amounts) -> Amounts:
 def _extras(amounts: Amounts) -> tuple[tuple[str, int], ...]:
     extras = {name: units_from_nanos(amount) for name, amount in amounts.items() if amount and name not in _NO_EXTRA}
     if PODS in extras:
-        raise UnsupportedField(f"resources[{PODS}]", "every pod takes one, and none takes more", "leave it out")
+        raise UnsupportedField(f"resources[{PODS}]", "every pod takes exactly one", "leave it out")
     return tuple(sorted({**extras, PODS: 1}.items()))
 
 
@@ -118,7 +116,7 @@ def _card(pod: Object, gpus: int, share: Share | None) -> str | None:
     if _CARD.fullmatch(name) is None:
         raise MalformedField(at(HAMI_USE_CARD), f"{short(name)} is not the UUID of a GPU")
     if share is None and gpus != 1:
-        raise UnsupportedField(at(HAMI_USE_CARD), f"names one card for {gpus} GPUs", f"ask for {GPU}: 1")
+        raise UnsupportedField(at(HAMI_USE_CARD), f"names one card for {gpus} GPUs", f"request {GPU}: 1")
     return name
 
 
@@ -132,35 +130,35 @@ def _min_memory_bytes(pod: Object) -> int:
 
 def _models(pod: Object) -> tuple[str, ...]:
     models = _names(pod, HAMI_USE_MODEL)
-    if len(models) > _MOST_MODELS:
-        raise UnsupportedField(at(HAMI_USE_MODEL), f"names {len(models)} models", f"name at most {_MOST_MODELS}")
+    if len(models) > _MAX_MODELS:
+        raise UnsupportedField(at(HAMI_USE_MODEL), f"names {len(models)} models", f"name at most {_MAX_MODELS}")
     return models
 
 
 def _names(pod: Object, annotation: str) -> tuple[str, ...]:
-    """A list with commas, each name once, in order: alike pods then ask for alike things."""
+    """A list separated by commas, sorted and without duplicates, so that equal pods have equal requests."""
     return tuple(sorted({name.strip() for name in text_of(annotations_of(pod), annotation).split(",")} - {""}))
 
 
 def _check_nothing_named(pod: Object) -> None:
     for name in (HAMI_USE_CARD, HAMI_USE_MODEL):
         if _names(pod, name):
-            raise UnsupportedField(at(name), "names a GPU, but no container asks for one", f"ask for {GPU}: 1")
+            raise UnsupportedField(at(name), "names a GPU, but no container requests one", f"request {GPU}: 1")
 
 
 def _check_supported(pod: Object) -> None:
     spec = pod["spec"]
     if spec.get("resourceClaims") or any((each.get("resources") or {}).get("claims") for each in spec["containers"]):
         raise UnsupportedField(
-            "spec.resourceClaims", "resource claims (DRA) are not supported", f"ask for {GPU} instead"
+            "spec.resourceClaims", "resource claims (DRA) are not supported", f"request {GPU} instead"
         )
     if spec.get("workloadRef"):
         cure = "use spec.schedulingGroup (Kubernetes 1.36 and later) or a gpusquad.io/group"
-        raise UnsupportedField("spec.workloadRef", "the first form of Workloads is not supported", cure)
-    said = annotations_of(pod)
+        raise UnsupportedField("spec.workloadRef", "the alpha form of Workloads is not supported", cure)
+    annotations = annotations_of(pod)
     for name, problem in _REFUSED.items():
-        if text_of(said, name):
+        if text_of(annotations, name):
             raise UnsupportedField(at(name), problem, f"name what it may use with {HAMI_USE_CARD} or {HAMI_USE_MODEL}")
     for name, (value, problem) in _REFUSED_WHEN.items():
-        if text_of(said, name) == value:
+        if text_of(annotations, name) == value:
             raise UnsupportedField(at(name), problem, "leave it out")

@@ -1,4 +1,4 @@
-"""The part a pod plays in its gang, and its place among those who play the same."""
+"""The role of a pod in its gang, and its order within the role."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 TASK = "volcano.sh/task-spec"
 
 _FIRST = (HEAD, LEADER, "launcher", "master", "chief", "scheduler")
-"""Those whom the others look for stand first."""
+"""Roles that other roles connect to come first."""
 _INDEXES = (
     "jobset.sigs.k8s.io/job-index",
     "batch.kubernetes.io/job-completion-index",
@@ -34,20 +34,20 @@ _INDEXES = (
     "kueue.x-k8s.io/pod-group-pod-index",
     INDEX,
 )
-_MOST_TEXT = 63
+_MAX_TEXT = 63
 
 
 def role_of(pod: Object) -> str:
-    """From the labels of whoever made the pod; ``worker`` where there are none."""
+    """From the labels of the pod's owner; ``worker`` if there are none."""
     for read in _ROLES:
-        role = "".join(filter(str.isprintable, read(pod)[:_MOST_TEXT])).strip()
+        role = "".join(filter(str.isprintable, read(pod)[:_MAX_TEXT])).strip()
         if role:
             return role.lower()
     return WORKER
 
 
 def place_of(pod: Object) -> Place:
-    """Pods sorted by it stand in an order of their own, in whichever they came."""
+    """Sort key that gives pods a stable order, independent of their arrival."""
     role, first = role_of(pod), first_rank(pod)
     return (rank_of(role) if first is None else first, role, index_of(pod), _by_numbers(name_of(pod)), uid_of(pod))
 
@@ -88,7 +88,7 @@ _ROLES = (
 
 
 def index_of(pod: Object) -> tuple[int, ...]:
-    """Its number among those who play the same part, by whoever numbers them."""
+    """The pod's index within its role, by any convention."""
     texts = (labels_of(pod).get(name) or annotations_of(pod).get(name, "") for name in _INDEXES)
     return tuple(int(text) for text in texts if _is_number(text))
 

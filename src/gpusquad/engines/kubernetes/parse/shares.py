@@ -17,7 +17,7 @@ from gpusquad.kube.objects import Object, annotations_of
 from gpusquad.kube.share import SHARE_LIMITS, share_request
 from gpusquad.model.job import Share
 
-_CURE = f"ask for {GPU}: 1 beside it, as request and limit of the same container"
+_CURE = f"request {GPU}: 1 in the same container, as request and limit"
 
 
 def pod_share(pod: Object, containers: Sequence[ContainerRequest]) -> Share | None:
@@ -35,23 +35,23 @@ def _check_containers(containers: Sequence[ContainerRequest], named: str) -> Non
     cards = cards_in(containers)
     if not cards:
         raise UnsupportedField(
-            "share", f"asks for a part of a GPU without {GPU}, so its container would get no card", _CURE
+            "share", f"requests a share of a GPU without {GPU}, so its container would get no card", _CURE
         )
     if len(cards) > 1:
         names = ", ".join(name for name, _ in cards)
         raise UnsupportedField(
-            "share", f"several containers ask for GPUs ({names})", "give the share to one container alone"
+            "share", f"several containers request GPUs ({names})", "request the share in one container only"
         )
     holder, count = cards[0]
     if count != 1:
         raise UnsupportedField(
-            "share", f"asks for {count} GPUs and a part of each", f"ask for {GPU}: 1, or for whole GPUs"
+            "share", f"requests {count} GPUs and a share of each", f"request {GPU}: 1, or whole GPUs"
         )
     for each in containers:
         if each.name != holder and any(map(each.amounts.get, SHARE_RESOURCES)):
-            raise UnsupportedField("share", f"container {each.name} asks for a part of a GPU without {GPU}", _CURE)
+            raise UnsupportedField("share", f"container {each.name} requests a share of a GPU without {GPU}", _CURE)
     if named and named != holder:
-        raise UnsupportedField("share", f"{KAI_CONTAINER} is {named}, but {holder} asks for the GPU", _CURE)
+        raise UnsupportedField("share", f"{KAI_CONTAINER} is {named}, but {holder} requests the GPU", _CURE)
 
 
 def _amounts(containers: Sequence[ContainerRequest]) -> Amounts:

@@ -1,7 +1,7 @@
-"""What is still to be told, the most urgent first. Pure: the time is passed in.
+"""Queue of status writes, the most urgent first. Pure: the time is passed in.
 
-For each pod and reason only the newest text waits, so however fast things change it never grows beyond the pods there
-are. Unimportant things that find no room are left out; warnings always find room.
+For each pod and reason only the newest message waits, so the queue is bounded by the number of pods. Normal events
+beyond ``max_normal_events`` are dropped; warnings never are.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from gpusquad.engines.kubernetes.status.rate_limits import Slot
 from gpusquad.kube.objects import Object
 
 NOMINATION = "-nomination"
-"""The reason under which a node that is promised to a pod waits to be written."""
+"""Reason under which the nominated node of a pod is queued."""
 
-_MOST_STALE = 1000
+_MAX_STALE = 1000
 
 
 class Urgency(IntEnum):
-    """Who goes first."""
+    """Lower values are written first."""
 
     LEAVING = 0
-    """The pod will be gone soon."""
-    PROMISE = 1
-    WHY = 2
-    USUAL = 3
+    """The pod will be deleted soon."""
+    RESERVATION = 1
+    REASON = 2
+    NORMAL = 3
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogEntry:
-    """``saying`` None: only the promised node (``node``) is to be written."""
+    """``message`` None: only the nominated node (``node``) is to be written."""
 
     uid: str
-    saying: StatusMessage | None
+    message: StatusMessage | None
     urgency: Urgency
     number: int = 0
-    """Which pod of its gang: the others come after the first, as if they stood behind it in the line."""
-    place: int = 0
-    """In the line; lower goes first."""
+    """Index of the pod in its gang. Later pods are ranked as if they stood behind the first one in the queue."""
+    position: int = 0
+    """In the scheduler's queue; lower is written first."""
     pod: Object | None = field(default=None, compare=False)
-    """As it was when it was said: it may be gone when it is written."""
+    """The pod when the message was queued: it may be deleted before the write."""
     node: str = ""
 
     @property
     def slot(self) -> Slot:
-        return (self.uid, self.saying.reason if self.saying is not None else NOMINATION)
+        return (self.uid, self.message.reason if self.message is not None else NOMINATION)
 
     @property
     def rank(self) -> tuple[int, int]:
-        return (self.urgency, self.place + self.number)
+        return (self.urgency, self.position + self.number)
 
 
 @dataclass
 class Backlog:
-    """``dropped`` counts what was left out."""
+    """``dropped`` counts normal events that found no room."""
 
     max_normal_events: int
     dropped: int = 0
@@ -66,7 +66,7 @@ class Backlog:
     _later: list[tuple[float, int, Slot]] = field(default_factory=list)
     _unimportant: int = 0
     gangs: int = 0
-    """How many first pods of gangs are among those that wait."""
+    """First pods of gangs among the entries."""
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count()
@@ -75,7 +75,7 @@ class Backlog:
         return len(self._entries)
 
     def put(self, entry: BacklogEntry, due_s: float = 0.0, now_s: float = 0.0) -> bool:
-        """False: there was no room."""
+        """False: dropped for lack of room."""
         self.discard(entry.slot)
         unimportant = _is_unimportant(entry)
         if unimportant and self._unimportant >= self.max_normal_events:
@@ -89,7 +89,7 @@ class Backlog:
             heapq.heappush(self._later, (due_s, number, entry.slot))
         else:
             heapq.heappush(self._ready, (entry.rank, number, entry.slot))
-        self._tidy()
+        self._compact()
         return True
 
     def discard(self, slot: Slot) -> None:
@@ -99,8 +99,8 @@ class Backlog:
             self.gangs -= found[0].number == 0
 
     def take(self, now_s: float) -> BacklogEntry | None:
-        """The most urgent one that is due."""
-        self._ripen(now_s)
+        """The most urgent entry that is due."""
+        self._make_ready(now_s)
         while self._ready:
             _, number, slot = heapq.heappop(self._ready)
             found = self._entries.get(slot)
@@ -110,29 +110,29 @@ class Backlog:
         return None
 
     def next_s(self) -> float | None:
-        """When the next one is due, if none is now."""
-        while self._later and not self._stands(self._later[0][1], self._later[0][2]):
+        """When the next entry becomes due, if none is due now."""
+        while self._later and not self._is_current(self._later[0][1], self._later[0][2]):
             heapq.heappop(self._later)
         return self._later[0][0] if self._later else None
 
-    def _ripen(self, now_s: float) -> None:
+    def _make_ready(self, now_s: float) -> None:
         while self._later and self._later[0][0] <= now_s:
             _, number, slot = heapq.heappop(self._later)
-            if self._stands(number, slot):
+            if self._is_current(number, slot):
                 heapq.heappush(self._ready, (self._entries[slot][0].rank, number, slot))
 
-    def _tidy(self) -> None:
-        """What was replaced while it waited must not pile up."""
-        if len(self._ready) + len(self._later) > 2 * len(self._entries) + _MOST_STALE:
-            self._ready = [one for one in self._ready if self._stands(one[1], one[2])]
-            self._later = [one for one in self._later if self._stands(one[1], one[2])]
+    def _compact(self) -> None:
+        """Removes replaced entries from the heaps."""
+        if len(self._ready) + len(self._later) > 2 * len(self._entries) + _MAX_STALE:
+            self._ready = [one for one in self._ready if self._is_current(one[1], one[2])]
+            self._later = [one for one in self._later if self._is_current(one[1], one[2])]
             heapq.heapify(self._ready)
             heapq.heapify(self._later)
 
-    def _stands(self, number: int, slot: Slot) -> bool:
+    def _is_current(self, number: int, slot: Slot) -> bool:
         found = self._entries.get(slot)
         return found is not None and found[1] == number
 
 
 def _is_unimportant(entry: BacklogEntry) -> bool:
-    return entry.saying is not None and not entry.saying.is_warning
+    return entry.message is not None and not entry.message.is_warning

@@ -1,4 +1,4 @@
-"""What is written into a pod's status: why it waits, and the node that is promised to it."""
+"""Patches of a pod's status: the condition that it is unschedulable, and its nominated node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpusquad.engines.kubernetes.status.message import shortened
 from gpusquad.kube.objects import Object, name_of, namespace_of, uid_of
 
 UNSCHEDULABLE = "Unschedulable"
-_MOST_REMEMBERED = 200_000
+_MAX_REMEMBERED = 200_000
 
 
-def waits(pod: Object) -> bool:
-    """Unbound, not over, not on its way out, and not gated: its condition is ours to write."""
+def is_pending(pod: Object) -> bool:
+    """Unbound, not ended, not being deleted and not gated: gpusquad writes its condition."""
     spec, metadata = pod["spec"], pod["metadata"]
     is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     return not (spec.get("nodeName") or spec.get("schedulingGates") or is_over or "deletionTimestamp" in metadata)
@@ -29,31 +29,31 @@ def nominated(pod: Object) -> str:
 
 
 def nomination(pod: Object, node: str) -> Object:
-    """A strategic patch. It holds for this very version: a pod that was bound meanwhile is left alone."""
+    """A strategic patch for this version of the pod only. It does nothing to a pod that was bound meanwhile."""
     return _patch(pod, {"nominatedNodeName": node or None})
 
 
 class Conditions:
-    """Remembers what was written, so that nothing is written twice."""
+    """Remembers what was written, so that the same condition is not written twice."""
 
-    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
-        self._most = most
+    def __init__(self, limit: int = _MAX_REMEMBERED) -> None:
+        self._limit = limit
         self._written: OrderedDict[str, str] = OrderedDict()
 
     def patch_for(self, pod: Object, message: str, now: datetime) -> Object | None:
-        """None: it says so already."""
+        """None: the pod has this condition already."""
         message, before = shortened(message), self._written.get(uid_of(pod))
         if message == before:
             return None
         condition = {"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": message}
-        if before is None:  # else it became false at another time, and that stands
+        if before is None:  # otherwise the condition became false earlier, and that time stays
             condition["lastTransitionTime"] = time_text(now)
         return _patch(pod, {"conditions": [condition]})
 
     def written(self, pod: Object, message: str) -> None:
         self._written[uid_of(pod)] = shortened(message)
         self._written.move_to_end(uid_of(pod))
-        if len(self._written) > self._most:
+        if len(self._written) > self._limit:
             self._written.popitem(last=False)
 
 

@@ -1,4 +1,4 @@
-"""Events as the API server keeps them. The same thing told again is counted, not written anew."""
+"""Events of pods. A repeated event is counted, not written as a new one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gpusquad.engines.kubernetes.status.message import StatusMessage, shortened
 from gpusquad.kube.names import SCHEDULER
 from gpusquad.kube.objects import Object, name_of, namespace_of, uid_of
 
-MOST_REMEMBERED = 50_000
+MAX_REMEMBERED = 50_000
 _KEPT_S = 50 * 60.0
-"""The server forgets events after an hour unless told otherwise; one that may be gone is not counted on."""
+"""The API server deletes events after an hour by default. Older events are written as new ones."""
 _Key = tuple[str, str, str, str]
 
 
@@ -36,24 +36,24 @@ class EventWrite:
 
 
 class EventWriter:
-    """Knows which events are there already."""
+    """Remembers which events exist on the server."""
 
-    def __init__(self, instance: str = "", most: int = MOST_REMEMBERED) -> None:
+    def __init__(self, instance: str = "", limit: int = MAX_REMEMBERED) -> None:
         self._instance = instance
-        self._most = most
+        self._limit = limit
         self._known: OrderedDict[_Key, WrittenEvent] = OrderedDict()
 
-    def write_for(self, pod: Object, saying: StatusMessage, now: datetime) -> EventWrite:
-        key = (uid_of(pod), saying.kind, saying.reason, saying.material)
+    def write_for(self, pod: Object, status: StatusMessage, now: datetime) -> EventWrite:
+        key = (uid_of(pod), status.kind, status.reason, status.material)
         known = self._known.get(key)
-        message = shortened(saying.message)
+        message = shortened(status.message)
         if known is not None and now.timestamp() - known.at_s < _KEPT_S:
             changes = {"count": known.count + 1, "lastTimestamp": time_text(now), "message": message}
             return EventWrite(known.path, changes, False, key)
         namespace = namespace_of(pod)
         name = f"{name_of(pod)[:230].rstrip('.-')}.{int(now.timestamp() * 1e6):x}{hash(key) & 0xFFFF:04x}"
         return EventWrite(
-            f"/api/v1/namespaces/{namespace}/events", self._event(pod, saying, name, message, now), True, key
+            f"/api/v1/namespaces/{namespace}/events", self._event(pod, status, name, message, now), True, key
         )
 
     def written(self, write: EventWrite, now: datetime) -> None:
@@ -63,21 +63,21 @@ class EventWriter:
             path, count = write.path, write.content["count"]
         self._known[write.key] = WrittenEvent(path, count, now.timestamp())
         self._known.move_to_end(write.key)
-        if len(self._known) > self._most:
+        if len(self._known) > self._limit:
             self._known.popitem(last=False)
 
-    def forgotten(self, write: EventWrite) -> None:
-        """The server has it no more."""
+    def forget(self, write: EventWrite) -> None:
+        """The server has deleted the event."""
         self._known.pop(write.key, None)
 
-    def _event(self, pod: Object, saying: StatusMessage, name: str, message: str, now: datetime) -> Object:
+    def _event(self, pod: Object, status: StatusMessage, name: str, message: str, now: datetime) -> Object:
         namespace, at = namespace_of(pod), time_text(now)
         return {
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name_of(pod),
                                "uid": uid_of(pod)},
-            "reason": saying.reason, "message": message, "type": saying.kind,
+            "reason": status.reason, "message": message, "type": status.kind,
             "firstTimestamp": at, "lastTimestamp": at, "count": 1,
             "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
             "reportingInstance": self._instance,

@@ -1,12 +1,12 @@
-"""One thing to tell a pod, and what makes two of them the same."""
+"""A status message for a pod, and when two of them count as the same."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-MOST_BYTES = 1024
-"""Events of the newer API may not be longer, and nobody reads more."""
+MAX_BYTES = 1024
+"""Limit of the events.k8s.io API, and enough to read."""
 FAILED_SCHEDULING = "FailedScheduling"
 SCHEDULED = "Scheduled"
 
@@ -18,15 +18,15 @@ _PLURAL = re.compile(r"# ([A-Za-z]+?)s\b")
 
 @dataclass(frozen=True, slots=True)
 class StatusMessage:
-    """``reason`` is one word that people search for; ``message`` is for reading."""
+    """``reason`` is a word to search for; ``message`` is the text."""
 
     reason: str
     message: str
     is_warning: bool = True
     is_why: bool = False
-    """It is why the pod waits: the condition PodScheduled says so too."""
+    """The message says why the pod is pending. It is written to the condition PodScheduled too."""
     gist: str = ""
-    """What has to differ for it to be news; empty: the message without its numbers."""
+    """Two messages with the same gist count as the same. Empty: the message without its numbers."""
 
     @property
     def kind(self) -> str:
@@ -38,14 +38,14 @@ class StatusMessage:
 
 
 def without_numbers(text: str) -> str:
-    """The text with every number, time and job id as ``#``: what only ticks stays the same."""
+    """The text with every number, time and job id replaced by ``#``."""
     bare = _SEVERAL.sub("#", _NUMBER.sub("#", _JOB_ID.sub("#", text)))
     return _PLURAL.sub(r"# \1", bare)
 
 
-def shortened(text: str, most_bytes: int = MOST_BYTES) -> str:
-    """No longer than that in UTF-8, and on one line."""
+def shortened(text: str, max_bytes: int = MAX_BYTES) -> str:
+    """The text on one line, cut to ``max_bytes`` of UTF-8."""
     text = " ".join(text.split())
-    if len(text.encode()) <= most_bytes:
+    if len(text.encode()) <= max_bytes:
         return text
-    return text.encode()[: most_bytes - 3].decode(errors="ignore").rstrip() + "…"
+    return text.encode()[: max_bytes - 3].decode(errors="ignore").rstrip() + "…"

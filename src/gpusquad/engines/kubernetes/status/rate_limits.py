@@ -1,4 +1,4 @@
-"""How often: for one pod, and for all together. Pure: the time is passed in."""
+"""Rate limits of status writes: per pod, and over all pods. Pure: the time is passed in."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 
-MOST_REMEMBERED = 200_000
+MAX_REMEMBERED = 200_000
 Slot = tuple[str, str]
-"""A pod's uid and a reason: what is told there replaces what was told there before."""
+"""UID of a pod and a reason. A message replaces the previous one in its slot."""
 
 
 @dataclass
 class TokenBucket:
-    """Fills at a steady rate; each write takes one."""
+    """Fills at a constant rate; each write takes one token."""
 
     per_second: float
     burst: float
@@ -27,7 +27,7 @@ class TokenBucket:
         self.level = self.burst
 
     def wait_s(self, now_s: float) -> float:
-        """Takes one, or says how long until there is one to take."""
+        """Takes a token and returns 0, or returns the seconds until there is one."""
         if self._at_s is not None:
             self.level = min(self.burst, self.level + max(0.0, now_s - self._at_s) * self.per_second)
         self._at_s = now_s
@@ -38,34 +38,34 @@ class TokenBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class _Last:
+class _LastMessage:
     message: str
     material: str
     at_s: float
 
 
 class RepeatLimiter:
-    """Remembers what each pod was told last."""
+    """Remembers the last message of each slot."""
 
-    def __init__(self, settings: StatusSettings, most: int = MOST_REMEMBERED) -> None:
+    def __init__(self, settings: StatusSettings, limit: int = MAX_REMEMBERED) -> None:
         self._settings = settings
-        self._most = most
-        self._last: OrderedDict[Slot, _Last] = OrderedDict()
+        self._limit = limit
+        self._last: OrderedDict[Slot, _LastMessage] = OrderedDict()
 
-    def delay_s(self, uid: str, saying: StatusMessage, now_s: float) -> float | None:
-        """How long it has to wait before it may be told; None: it was told, and need not be told again yet."""
-        last = self._last.get((uid, saying.reason))
+    def delay_s(self, uid: str, message: StatusMessage, now_s: float) -> float | None:
+        """Seconds until the message may be written; None: it was written, and a repeat is not due."""
+        last = self._last.get((uid, message.reason))
         if last is None:
             return 0.0
         passed_s, settings = now_s - last.at_s, self._settings
-        if saying.message == last.message:
+        if message.message == last.message:
             return None if passed_s < settings.repeat_s else 0.0
-        gap_s = settings.every_s if saying.material == last.material else settings.flap_s
+        gap_s = settings.every_s if message.material == last.material else settings.flap_s
         return max(0.0, gap_s - passed_s)
 
-    def told(self, uid: str, saying: StatusMessage, now_s: float) -> None:
-        slot = (uid, saying.reason)
-        self._last[slot] = _Last(saying.message, saying.material, now_s)
+    def record(self, uid: str, message: StatusMessage, now_s: float) -> None:
+        slot = (uid, message.reason)
+        self._last[slot] = _LastMessage(message.message, message.material, now_s)
         self._last.move_to_end(slot)
-        if len(self._last) > self._most:
+        if len(self._last) > self._limit:
             self._last.popitem(last=False)

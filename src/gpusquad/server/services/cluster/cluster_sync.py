@@ -103,7 +103,7 @@ class ClusterSync:
         if self._is_over(job.id):
             engine = context.cluster_engine
             assert engine is not None
-            unit.after_commit.append(lambda: engine.another_life(job.id))
+            unit.after_commit.append(lambda: engine.begin_incarnation(job.id))
             return None
         expected = self.submissions.take(job.id) if self.submissions is not None else None
         if expected is not None:

@@ -30,7 +30,7 @@ BY_GROUP = {
         "g",
         3,
         3,
-        remakes=True,
+        recreates=True,
     ),
     "old coscheduling": Case(pod("p", labels={"pod-group.scheduling.sigs.k8s.io": "g"}), (OLD,), "PodGroup", "g", 5, 5),
     "old label, new object": Case(
@@ -80,7 +80,7 @@ BY_GROUP = {
         "p",
         1,
         1,
-        remakes=True,
+        recreates=True,
     ),
     "KAI": Case(pod("p", annotations={"pod-group-name": "g"}), (KAI,), "PodGroup", "g", 6, 6),
     "KAI, sub-groups": Case(pod("p", annotations={"pod-group-name": "g"}), (KAI_PARTS,), "PodGroup", "g", 5, 5),

@@ -31,12 +31,12 @@ RT = "training.kubeflow.org/replica-type"
 
 BY_OWNER = {
     "bare pod": Case(pod("p"), (), "Pod", "p", 1, 1),
-    "Deployment": Case(of_job(REPLICA_SET), (), "Pod", "p", 1, 1, remakes=True),
-    "StatefulSet": Case(of_job(STATEFUL_SET), (), "Pod", "p", 1, 1, remakes=True),
+    "Deployment": Case(of_job(REPLICA_SET), (), "Pod", "p", 1, 1, recreates=True),
+    "StatefulSet": Case(of_job(STATEFUL_SET), (), "Pod", "p", 1, 1, recreates=True),
     "owner we do not know": Case(
         of_job(read("{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {name: w}}")), (), "Pod", "p", 1, 1
     ),
-    "Indexed job": Case(of_job(INDEXED), (INDEXED,), "Job", "train", 4, 4, remakes=True),
+    "Indexed job": Case(of_job(INDEXED), (INDEXED,), "Job", "train", 4, 4, recreates=True),
     "list of work": Case(
         of_job(batch_job({"completions": 9, "parallelism": 3})),
         (batch_job({"completions": 9, "parallelism": 3}),),
@@ -44,13 +44,13 @@ BY_OWNER = {
         "p",
         1,
         1,
-        remakes=True,
+        recreates=True,
     ),
-    "Indexed list of work": Case(of_job(INDEXED), (changed(INDEXED, parallelism=2),), "Pod", "p", 1, 1, remakes=True),
+    "Indexed list of work": Case(of_job(INDEXED), (changed(INDEXED, parallelism=2),), "Pod", "p", 1, 1, recreates=True),
     "job of one pod": Case(
         of_job(INDEXED), (batch_job({"completions": 1, "parallelism": 1}),), "Job", "train", 1, 1, True
     ),
-    "work queue": Case(of_job(INDEXED), (batch_job({"parallelism": 3}),), "Pod", "p", 1, 1, remakes=True),
+    "work queue": Case(of_job(INDEXED), (batch_job({"parallelism": 3}),), "Pod", "p", 1, 1, recreates=True),
     "work queue that is a gang": Case(
         of_job(INDEXED, annotations={"gpusquad.io/gang": "true"}),
         (batch_job({"parallelism": 3}),),
@@ -65,7 +65,7 @@ BY_OWNER = {
     ),
     "Indexed job that fails for good": Case(of_job(INDEXED), (changed(INDEXED, backoffLimit=0),), "Job", "train", 4, 4),
     "Indexed job with few failures left": Case(
-        of_job(INDEXED), (INDEXED | {"status": {"failed": 3}},), "Job", "train", 4, 4, remakes=False
+        of_job(INDEXED), (INDEXED | {"status": {"failed": 3}},), "Job", "train", 4, 4, recreates=False
     ),
     "Indexed job that ignores disruption": Case(
         of_job(INDEXED),
@@ -80,10 +80,10 @@ BY_OWNER = {
         "train",
         4,
         4,
-        remakes=True,
+        recreates=True,
     ),
     "Indexed job that counts by index": Case(
-        of_job(INDEXED), (changed(INDEXED, backoffLimitPerIndex=1),), "Job", "train", 4, 4, remakes=True
+        of_job(INDEXED), (changed(INDEXED, backoffLimitPerIndex=1),), "Job", "train", 4, 4, recreates=True
     ),
     "JobSet": Case(
         of_job(JOB_OF_JOBSET, labels={RJ: "workers"}),
@@ -92,7 +92,7 @@ BY_OWNER = {
         "llm",
         9,
         9,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("driver", 1), RoleSize("workers", 8)),
     ),
     "JobSet in order": Case(
@@ -102,7 +102,7 @@ BY_OWNER = {
         "llm/workers",
         8,
         8,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("workers", 8),),
     ),
     "JobSet without restarts": Case(
@@ -121,7 +121,7 @@ BY_OWNER = {
         "llm",
         5,
         5,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("driver", 1), RoleSize("workers", 4)),
     ),
     "PyTorchJob": Case(
@@ -131,7 +131,7 @@ BY_OWNER = {
         "bert",
         8,
         8,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("master", 1), RoleSize("worker", 7)),
     ),
     "PyTorchJob, fewer will do": Case(
@@ -141,7 +141,7 @@ BY_OWNER = {
         "bert",
         8,
         3,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("master", 1), RoleSize("worker", 2)),
     ),
     "PyTorchJob, elastic": Case(
@@ -151,7 +151,7 @@ BY_OWNER = {
         "bert",
         8,
         3,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("master", 1), RoleSize("worker", 2)),
     ),
     "PyTorchJob, some done": Case(
@@ -161,7 +161,7 @@ BY_OWNER = {
         "bert",
         6,
         6,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("master", 1), RoleSize("worker", 5)),
     ),
     "MPIJob worker": Case(of_job(MPI), (MPI,), "MPIJob", "hvd", 5, 5, parts=MPI_PARTS),
@@ -179,7 +179,7 @@ BY_OWNER = {
         "tune",
         8,
         8,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("head", 1), RoleSize("big", 3), RoleSize("small", 4)),
     ),
     "RayCluster that scales": Case(
@@ -189,7 +189,7 @@ BY_OWNER = {
         "tune",
         8,
         2,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("head", 1), RoleSize("big", 1)),
     ),
     "RayCluster of a RayJob": Case(
@@ -208,7 +208,7 @@ BY_OWNER = {
         "vllm/2",
         4,
         4,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("leader", 1), RoleSize("worker", 3)),
     ),
     "leader that comes first": Case(
@@ -221,7 +221,7 @@ BY_OWNER = {
         "vllm/2",
         3,
         3,
-        remakes=True,
+        recreates=True,
         parts=(RoleSize("worker", 3),),
     ),
 }

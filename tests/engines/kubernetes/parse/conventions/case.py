@@ -16,5 +16,5 @@ class Case:
     name: str
     size: int
     least: int
-    remakes: bool = False
+    recreates: bool = False
     parts: tuple[RoleSize, ...] = ()

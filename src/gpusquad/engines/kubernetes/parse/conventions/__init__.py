@@ -1,1 +1,2 @@
-"""One file for each way in which people say that pods belong together. Labels and fields are other projects' facts."""
+"""One module for each convention by which pods form groups. The names of labels and fields are those of other
+projects."""

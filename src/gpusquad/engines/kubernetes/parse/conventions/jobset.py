@@ -1,7 +1,7 @@
-"""JobSet: all pods of all of its jobs are one gang, roles being its replicated jobs.
+"""JobSet: all pods of all its jobs are one gang. The replicated jobs are its roles.
 
-Where one job waits for another (``startupPolicy`` InOrder, ``dependsOn``) its pods do not exist before the other's
-run: then every replicated job is a gang by itself. Source: kubernetes-sigs/jobset, api/jobset/v1alpha2.
+If a job waits for another (``startupPolicy`` InOrder, ``dependsOn``), its pods do not exist before the other's pods
+run. Then every replicated job is a gang of its own. Source: kubernetes-sigs/jobset, api/jobset/v1alpha2.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ def gang(pod: Object, jobset: Object) -> Membership:
         within = role_of(pod)
         parts = tuple(part for part in parts if part.role == within)
     least = max(1, sum(part.count for part in parts))
-    return of_object(pod, jobset, kind=KIND, least=least, remakes=remakes(jobset, least), parts=parts, within=within)
+    return of_object(
+        pod, jobset, kind=KIND, least=least, recreates=recreates(jobset, least), parts=parts, within=within
+    )
 
 
-def remakes(jobset: Object, together: int) -> bool:
-    """By its own restarts, or because none of its jobs takes the loss of its pods for a failure."""
+def recreates(jobset: Object, together: int) -> bool:
+    """By its own restarts, or because none of its jobs counts the loss of its pods as a failure."""
     spec, status = jobset.get("spec") or {}, jobset.get("status") or {}
     if ((spec.get("failurePolicy") or {}).get("maxRestarts") or 0) > (status.get("restarts") or 0):
         return True
@@ -42,14 +44,14 @@ def _template(replicated: Object) -> Object:
 
 
 def _pods(replicated: Object) -> int:
-    """Of one of its jobs, at once."""
+    """Concurrent pods of one of its jobs."""
     spec = _template(replicated)
     parallelism = count(spec.get("parallelism"), f"{KIND}: parallelism", default=1)
     return min(parallelism, count(spec.get("completions"), f"{KIND}: completions", default=parallelism))
 
 
 def _pods_left(replicated: Object, jobset: Object) -> int:
-    """Without the jobs that are done: nobody makes their pods again."""
+    """Without finished jobs, whose pods are not recreated."""
     replicas = count(replicated.get("replicas"), f"{KIND} {name_of(jobset)}: replicas", default=1)
     statuses = (jobset.get("status") or {}).get("replicatedJobsStatus") or ()
     done = sum(each.get("succeeded") or 0 for each in statuses if each.get("name") == replicated["name"])

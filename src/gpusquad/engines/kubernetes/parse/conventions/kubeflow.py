@@ -1,9 +1,9 @@
-"""Kubeflow's training jobs: all replicas of all types are one gang.
+"""Kubeflow training jobs: all replicas of all types are one gang.
 
-``runPolicy.schedulingPolicy.minAvailable`` makes the gang smaller, and so does ``elasticPolicy.minReplicas`` of a
-PyTorchJob: whoever is left comes alone. An MPIJob that makes its launcher when the workers are ready is a gang of
-workers. A replica that is not to be restarted takes its job down with it, so such jobs are not preempted.
-Source: kubeflow/training-operator, pkg/apis/kubeflow.org/v1; kubeflow/mpi-operator, pkg/apis/kubeflow/v2beta1.
+``runPolicy.schedulingPolicy.minAvailable``, or ``elasticPolicy.minReplicas`` of a PyTorchJob, makes the gang smaller.
+The remaining pods are jobs of their own. An MPIJob that creates its launcher after its workers are ready is a gang of
+workers. If a replica that is not restarted is deleted, its job fails, so such jobs are not preempted. Source:
+kubeflow/training-operator, pkg/apis/kubeflow.org/v1; kubeflow/mpi-operator, pkg/apis/kubeflow/v2beta1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = {
     "JAXJob": ("jaxReplicaSpecs", "OnFailure"),
     "MPIJob": ("mpiReplicaSpecs", "Never"),
 }
-"""Where the replicas stand, and what happens to one that fails if nothing is said."""
+"""Field of the replicas, and their default restart policy."""
 
 
 def gang(kind: str, pod: Object, job: Object) -> Membership | None:
@@ -33,11 +33,11 @@ def gang(kind: str, pod: Object, job: Object) -> Membership | None:
             return None
     size = max(1, sum(part.count for part in parts))
     least = _least(kind, job, parts, size)
-    remake = remakes(kind, job, least)
-    return of_object(pod, job, kind=kind, least=least, size=size, remakes=remake, parts=cut(parts, least))
+    remake = recreates(kind, job, least)
+    return of_object(pod, job, kind=kind, least=least, size=size, recreates=remake, parts=cut(parts, least))
 
 
-def remakes(kind: str, job: Object, together: int) -> bool:
+def recreates(kind: str, job: Object, together: int) -> bool:
     field, default = KINDS[kind]
     return all((replicas.get("restartPolicy") or default) != "Never" for replicas in _replicas(field, job).values())
 
@@ -47,7 +47,7 @@ def _replicas(field: str, job: Object) -> dict[str, Object]:
 
 
 def _parts(kind: str, job: Object) -> tuple[RoleSize, ...]:
-    """Of each type those not yet done, the ones that others look for first."""
+    """Unfinished replicas of each type. Types that others connect to come first."""
     statuses = (job.get("status") or {}).get("replicaStatuses") or {}
     parts: list[RoleSize] = []
     for role, replicas in _replicas(KINDS[kind][0], job).items():

@@ -1,13 +1,13 @@
 """Kueue's groups of plain pods: label ``kueue.x-k8s.io/pod-group-name``, annotation ``…/pod-group-total-count``.
 
-Kueue marks pods of services the same way to count them (``pod-group-serving``, ``pod-group-fast-admission``): those
-do not wait for each other, so their owner decides. Kueue holds pods back with a scheduling gate until it admits them.
+Kueue also marks pods of services this way (``pod-group-serving``, ``pod-group-fast-admission``). These do not wait for
+each other, so their owner decides. Kueue holds pods back with a scheduling gate until it admits them.
 Source: kubernetes-sigs/kueue, pkg/controller/jobs/pod/constants.
 """
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.conventions.owners import remade
+from gpusquad.engines.kubernetes.parse.conventions.owners import is_recreated_by_owner
 from gpusquad.engines.kubernetes.parse.groups import Membership, of_name
 from gpusquad.engines.kubernetes.parse.lookups import Find
 from gpusquad.kube.annotations import at, count, either, flag_of
@@ -20,8 +20,8 @@ _NOT_TOGETHER = ("kueue.x-k8s.io/pod-group-serving", "kueue.x-k8s.io/pod-group-f
 
 def kueue(pod: Object, find: Find) -> Membership | None:
     name = either(pod, NAME)
-    said = annotations_of(pod)
-    if not name or any(flag_of(said, mark) for mark in _NOT_TOGETHER):
+    annotations = annotations_of(pod)
+    if not name or any(flag_of(annotations, mark) for mark in _NOT_TOGETHER):
         return None
-    size = count(said.get(TOTAL), at(TOTAL), low=1)
-    return of_name(pod, NAME, name, size, remakes=remade(pod, find, size))
+    size = count(annotations.get(TOTAL), at(TOTAL), low=1)
+    return of_name(pod, NAME, name, size, recreates=is_recreated_by_owner(pod, find, size))

@@ -1,14 +1,14 @@
-"""LeaderWorkerSet: each of its groups, a leader and its workers, is a gang; the set has many such groups.
+"""LeaderWorkerSet: each of its groups, a leader and its workers, is a gang.
 
-Told by labels: a worker's owner is a StatefulSet whose owner is the leader *pod*, so the set itself is not up the
-chain. With ``startupPolicy: LeaderReady`` workers are made only when the leader runs: then the leader comes alone,
-and the workers are a gang without it. Deleted pods are made again, the whole group at once.
+It is recognised by labels. A worker's owner is a StatefulSet whose owner is the leader *pod*, so the set itself is not
+in the chain of owners. With ``startupPolicy: LeaderReady`` workers are created after the leader runs. Then the leader
+is a job of its own, and the workers are a gang without it. If pods are deleted, the whole group is recreated at once.
 Source: kubernetes-sigs/lws, api/leaderworkerset/v1, and its page on labels and annotations.
 """
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize, alone, of_object, said_by
+from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize, alone, gpusquad_annotations, of_object
 from gpusquad.engines.kubernetes.parse.lookups import Find, look
 from gpusquad.engines.kubernetes.parse.roles import LEADER, WORKER, role_of
 from gpusquad.kube.annotations import count, flag_of, text_of
@@ -31,8 +31,8 @@ def leader_worker_set(pod: Object, find: Find) -> Membership | None:
     size = count((spec.get("leaderWorkerTemplate") or {}).get("size"), f"{KIND}: size", default=1, low=1)
     leader_first = spec.get("startupPolicy") == "LeaderReady"
     if flag_of(annotations_of(owner), GANG) is False or (leader_first and role_of(pod) == LEADER):
-        return alone(pod, remakes=True, said=said_by(owner))
+        return alone(pod, recreates=True, annotations=gpusquad_annotations(owner))
     leaders = 0 if leader_first else 1
     parts = (RoleSize(LEADER, leaders), RoleSize(WORKER, size - 1))
     least = leaders + size - 1
-    return of_object(pod, owner, kind=KIND, least=least, remakes=True, parts=parts, within=index)
+    return of_object(pod, owner, kind=KIND, least=least, recreates=True, parts=parts, within=index)

@@ -5,8 +5,8 @@ Fields as in k8s.io/api v0.37.1, scheduling/v1beta1.
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.conventions.owners import remade
-from gpusquad.engines.kubernetes.parse.groups import Membership, alone, of_object, said_by
+from gpusquad.engines.kubernetes.parse.conventions.owners import is_recreated_by_owner
+from gpusquad.engines.kubernetes.parse.groups import Membership, alone, gpusquad_annotations, of_object
 from gpusquad.engines.kubernetes.parse.lookups import Find, look
 from gpusquad.kube.annotations import count
 from gpusquad.kube.errors import UnsupportedField
@@ -31,7 +31,7 @@ def native(pod: Object, find: Find) -> Membership | None:
             raise UnsupportedField(f"PodGroup {name}: spec.{field}", problem, "leave it out")
     gang = (spec.get("schedulingPolicy") or {}).get("gang")
     if gang is None:
-        return alone(pod, remakes=remade(pod, find, 1), said=said_by(group))
+        return alone(pod, recreates=is_recreated_by_owner(pod, find, 1), annotations=gpusquad_annotations(group))
     least = count(gang.get("minCount"), f"PodGroup {name}: spec.schedulingPolicy.gang.minCount", low=1)
-    remakes = remade(pod, find, least)
-    return of_object(pod, group, kind="PodGroup", least=least, remakes=remakes, priority=spec.get("priority"))
+    recreates = is_recreated_by_owner(pod, find, least)
+    return of_object(pod, group, kind="PodGroup", least=least, recreates=recreates, priority=spec.get("priority"))

@@ -1,8 +1,8 @@
-"""Groups that follow from who made the pods: the topmost owner that we know decides.
+"""Groups by owner: the topmost known owner decides.
 
-A pod of a Deployment, a StatefulSet, a Knative or KServe service is alone: services start and scale one pod at a time,
-also from none. So is a pod of an owner that we do not know; whether that one makes deleted pods again is not known
-either, so its pods are not taken away from it.
+A pod of a Deployment, a StatefulSet, a Knative or KServe service is a job of its own, because services start and scale
+one pod at a time, also from zero. So is a pod of an unknown owner. It is not known whether such an owner recreates
+deleted pods, so they are never preempted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpusquad.engines.kubernetes.parse.conventions import batch_job, jobset, kubeflow, ray
-from gpusquad.engines.kubernetes.parse.groups import Membership, alone, said_by
+from gpusquad.engines.kubernetes.parse.groups import Membership, alone, gpusquad_annotations
 from gpusquad.engines.kubernetes.parse.lookups import Find, LookupPending, group_of, look
 from gpusquad.kube.annotations import flag_of
 from gpusquad.kube.names import GANG
@@ -21,20 +21,20 @@ from gpusquad.kube.objects import Object, annotations_of, controller_of, namespa
 
 @dataclass(frozen=True, slots=True)
 class OwnerRule:
-    """How one kind of owner is read."""
+    """How one kind of owner is parsed."""
 
     gang: Callable[[Object, Object], Membership | None]
-    """Of a pod and its owner. None: each of the owner's pods is alone."""
-    remakes: Callable[[Object, int], bool]
-    """Whether the owner gets over the loss of so many pods at once, and makes them again."""
+    """Called with a pod and its owner. None: each of the owner's pods is a job of its own."""
+    recreates: Callable[[Object, int], bool]
+    """Whether the owner survives the loss of that many pods at once, and recreates them."""
 
 
 _RULES: dict[tuple[str, str], OwnerRule] = {
-    ("batch", "Job"): OwnerRule(batch_job.gang, batch_job.remakes),
-    ("jobset.x-k8s.io", "JobSet"): OwnerRule(jobset.gang, jobset.remakes),
-    ("ray.io", "RayCluster"): OwnerRule(ray.gang, ray.remakes),
+    ("batch", "Job"): OwnerRule(batch_job.gang, batch_job.recreates),
+    ("jobset.x-k8s.io", "JobSet"): OwnerRule(jobset.gang, jobset.recreates),
+    ("ray.io", "RayCluster"): OwnerRule(ray.gang, ray.recreates),
     **{
-        ("kubeflow.org", kind): OwnerRule(partial(kubeflow.gang, kind), partial(kubeflow.remakes, kind))
+        ("kubeflow.org", kind): OwnerRule(partial(kubeflow.gang, kind), partial(kubeflow.recreates, kind))
         for kind in kubeflow.KINDS
     },
 }
@@ -45,7 +45,7 @@ _ALWAYS_REMAKE = {
     ("", "ReplicationController"),
     ("batch.volcano.sh", "Job"),
 }
-_MOST_LEVELS = 8
+_MAX_LEVELS = 8
 
 
 def owned(pod: Object, find: Find) -> Membership | None:
@@ -55,24 +55,24 @@ def owned(pod: Object, find: Find) -> Membership | None:
         return None
     rule, owner = found
     membership = None if flag_of(annotations_of(owner), GANG) is False else rule.gang(pod, owner)
-    return membership or alone(pod, remakes=rule.remakes(owner, 1), said=said_by(owner))
+    return membership or alone(pod, recreates=rule.recreates(owner, 1), annotations=gpusquad_annotations(owner))
 
 
-def remade(pod: Object, find: Find, together: int) -> bool:
-    """Whether this pod comes again if ``together`` pods of its group are deleted at once."""
+def is_recreated_by_owner(pod: Object, find: Find, together: int) -> bool:
+    """Whether this pod is recreated if ``together`` pods of its group are deleted at once."""
     controller = controller_of(pod)
     if controller is None:
         return False
     if _kind(controller) in _ALWAYS_REMAKE:
         return True
     found = _topmost(pod, find)
-    return found is not None and found[0].remakes(found[1], together)
+    return found is not None and found[0].recreates(found[1], together)
 
 
 def _topmost(pod: Object, find: Find) -> tuple[OwnerRule, Object] | None:
     result = None
     item = pod
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         reference = controller_of(item)
         rule = _RULES.get(_kind(reference)) if reference is not None else None
         if reference is None or rule is None:
@@ -83,11 +83,11 @@ def _topmost(pod: Object, find: Find) -> tuple[OwnerRule, Object] | None:
 
 
 def _owner(reference: Object, namespace: str, find: Find) -> Object:
-    """Under the uid that the reference names: another object of that name is somebody else."""
+    """The object must have the UID of the reference: another object of that name is not the owner."""
     group, kind = _kind(reference)
     owner = look(find, group, kind, namespace, reference["name"])
     if uid_of(owner) != reference.get("uid"):
-        raise LookupPending(kind, namespace, reference["name"], "is not the one that made the pod")
+        raise LookupPending(kind, namespace, reference["name"], "is not the one that created the pod")
     return owner
 
 

@@ -1,13 +1,13 @@
 """Volcano's PodGroups: annotation ``scheduling.k8s.io/group-name``, or ``scheduling.volcano.sh/group-name``.
 
-``spec.minMember`` is the gang; ``spec.minTaskMember``, where it adds up to as many, says of which tasks. Pods of a
-Volcano Job carry the annotation too, and their task in ``volcano.sh/task-spec``.
+``spec.minMember`` is the size of the gang. ``spec.minTaskMember``, if it sums up to the same number, gives the size by
+task. Pods of a Volcano Job carry the annotation too, and their task in ``volcano.sh/task-spec``.
 Source: volcano-sh/apis, scheduling/v1beta1 (labels.go, types.go).
 """
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.conventions.owners import remade
+from gpusquad.engines.kubernetes.parse.conventions.owners import is_recreated_by_owner
 from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize, of_object
 from gpusquad.engines.kubernetes.parse.lookups import Find, look
 from gpusquad.kube.annotations import count, either
@@ -29,8 +29,8 @@ def volcano(pod: Object, find: Find) -> Membership | None:
             f"PodGroup {name}: spec.networkTopology", "a hard topology is not supported", "make it soft"
         )
     least = count(spec.get("minMember"), f"PodGroup {name}: spec.minMember", default=1) or 1
-    remakes = remade(pod, find, least)
-    return of_object(pod, group, kind="PodGroup", least=least, remakes=remakes, parts=_parts(spec, least))
+    recreates = is_recreated_by_owner(pod, find, least)
+    return of_object(pod, group, kind="PodGroup", least=least, recreates=recreates, parts=_parts(spec, least))
 
 
 def _parts(spec: Object, least: int) -> tuple[RoleSize, ...]:
