@@ -46,7 +46,7 @@ def test_cards_are_not_divided_anew_under_jobs(make_service, tmp_path: Path, bef
     (service.home / "config.toml").write_text(virtual(after))
     assert not service.start().is_up
     assert service.process.wait(30) != 0
-    assert f"cluster.virtual: was {before}, and these jobs are still on their cards: stays ({job_id})" in service.log()
+    assert f"cluster.virtual: was {before}, and these jobs still run on their cards: stays ({job_id})" in service.log()
     assert f"set virtual = {before} again" in service.log()
     (service.home / "config.toml").write_text(virtual(before))
     service.start().checked()

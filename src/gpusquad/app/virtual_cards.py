@@ -29,7 +29,7 @@ def check_unchanged(rows: Iterable[JobRow], cluster: Cluster) -> None:
         raise Invalid(
             "cluster.virtual",
             f"was {before}, and these jobs still run on their cards: {_names([row for row, _ in stranded])}",
-            f"set virtual = {before}; before a change, drain the node with `gpusquad drain` and wait for them",
+            f"set virtual = {before} again; to change it, drain the node with `gpusquad drain` and wait for them",
         )  # fmt: skip
 
 
