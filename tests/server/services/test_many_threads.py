@@ -14,7 +14,7 @@ import pytest
 from gpusquad.core.ports import Launch
 from gpusquad.server.answers import JobChange
 from gpusquad.server.errors import Conflict, NotFound
-from gpusquad.server.services import context as context_module
+from gpusquad.server.services import scheduler_pass
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from tests.server.services.storm_checks import Checks
@@ -68,7 +68,7 @@ def threads_change_often() -> Iterator[None]:
 def test_everybody_talks_at_once_and_the_books_agree(world: World, monkeypatch) -> None:
     failures: list[str] = []
     monkeypatch.setattr(
-        context_module._log, "exception", lambda message, **rest: failures.append(message), raising=False
+        scheduler_pass._log, "exception", lambda message, **rest: failures.append(message), raising=False
     )
     checks = Checks(world)
     world.engine.before_launch = checks.check_launch

@@ -25,7 +25,7 @@ from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import create, names
 from gpusquad.server.answers import JobChange
 from gpusquad.server.errors import Conflict, JobRefused, NotFound
-from gpusquad.server.services import context as context_module
+from gpusquad.server.services import scheduler_pass
 from gpusquad.server.services.runtime.loop import ServiceStopping
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
@@ -175,8 +175,8 @@ class Storm(RuleBasedStateMachine):
                            predictor=self.make_predictor(), make_progress_model=Guesses)  # fmt: skip
         self.checks = Checks(self.world)
         self.engine.before_launch = self.checks.check_launch
-        self.log = context_module._log
-        context_module._log = _Log(self.checks.errors)  # type: ignore[assignment]
+        self.log = scheduler_pass._log
+        scheduler_pass._log = _Log(self.checks.errors)  # type: ignore[assignment]
         self.never_wait()
         self.world.scheduler.set_policy({"preemption": {"by": "priority", "min_run_s": 0}} | wanted, ADA)
         self.submit(first, then=True)
@@ -348,7 +348,7 @@ class Storm(RuleBasedStateMachine):
                 self.all_ends_well()
         finally:
             if hasattr(self, "log"):
-                context_module._log = self.log
+                scheduler_pass._log = self.log
             self.database.close()
             shutil.rmtree(self.folder)
 

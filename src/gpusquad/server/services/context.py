@@ -1,13 +1,8 @@
-"""State that the scheduler's services share: the driver, the rows of unfinished jobs and the current unit of work.
-
-A pass handles the inbox, decides, commits all changes in one transaction, and only then acts. So nothing runs that is
-not stored, and a crash at any point leaves either nothing or a record to recover from.
-"""
+"""State that the scheduler's services share: the driver, the rows of unfinished jobs and the current unit of work."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,25 +14,20 @@ from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.driver import Driver
 from gpusquad.core.observed import ClusterEngine
 from gpusquad.core.ports import Engine
-from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.state_copy import copy_state
-from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job
-from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.prediction.predictor import JobPrediction, LockedPredictor
 from gpusquad.server.services.prediction.training import PredictorTraining
-from gpusquad.server.services.runtime.loop import Finish, Item, SchedulerLoop, ServiceStopping
+from gpusquad.server.services.runtime.loop import Item, SchedulerLoop
 from gpusquad.server.services.runtime.observer import Observer
 from gpusquad.server.services.runtime.peaks import Peaks
 from gpusquad.server.services.runtime.records import cards_of, job_of
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent, UnitOfWork
-from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.database import Database
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.scheduler")
-_FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
-MAX_SLEEP_S = 60.0
 
 
 class SchedulerClock(Protocol):
@@ -74,14 +64,13 @@ class SchedulerContext:
         self.in_transaction: list[Callable[[Any, Sequence[StoryEvent]], None]] = []
         """Called with the connection inside the transaction of a pass, for rows that must be stored together with the
         events."""
-        self.before_deciding: list[Callable[[UnitOfWork], int]] = []
-        """Called before each cycle. Each returns when it must be called again."""
-        self.after_deciding: list[Callable[[UnitOfWork, Sequence[Decision]], None]] = []
         self.unavailable = ""
         """Why nothing can be stored now. Empty: it can."""
         self.on_broken: Callable[[], None] = lambda: None
         """Called when memory and store may differ. The service must stop; the store is right."""
-        self.loop = SchedulerLoop(self._run_or_break)
+        self.run_pass: Callable[[Sequence[Item]], float | None]
+        """``SchedulerPass.run``. Set by the scheduler."""
+        self.loop = SchedulerLoop(lambda items: self.run_pass(items))
         self.driver: Driver
         self.unit: UnitOfWork
 
@@ -131,73 +120,3 @@ class SchedulerContext:
         self.rows.pop(job_id, None)
         self.jobs.pop(job_id, None)
         self.driver.forget(job_id)
-
-    def _run_or_break(self, items: Sequence[Item]) -> float | None:
-        try:
-            return self._run_pass(items)
-        except ServiceStopping:
-            raise
-        except Exception as error:
-            _log.exception("scheduler failed; the next start continues from the store")
-            self.unavailable = f"the scheduler failed: {type(error).__name__}"
-            self.on_broken()
-            raise ServiceStopping(self.unavailable) from error
-
-    def _run_pass(self, items: Sequence[Item]) -> float | None:
-        now_us = self.clock.now_us()
-        unit = self.unit = UnitOfWork(now_us, self.rows)
-        with self.lock:
-            finishes = [finish for item in items if (finish := self._handle(item)) is not None]
-            wake_us = min((call(unit) for call in self.before_deciding), default=NEVER_US)
-            began = time.perf_counter()
-            decisions = self.driver.decide(now_us)
-            self.observer.cycled(time.perf_counter() - began)
-            for call in self.after_deciding:
-                call(unit, decisions)
-            wake_us = min(wake_us, self.driver.next_wake_us())
-        self._commit(unit)
-        for finish in finishes:
-            finish()
-        for act in unit.after_commit:
-            self._act(act)
-        if wake_us >= NEVER_US:
-            return MAX_SLEEP_S
-        return min(max(0.0, (wake_us - self.clock.now_us()) / US_PER_S), MAX_SLEEP_S)
-
-    def _handle(self, item: Item) -> Finish | None:
-        try:
-            return item()
-        except Exception:
-            _log.exception("event not handled")
-            return None
-
-    def _act(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except Exception:
-            _log.exception("action after commit failed")
-
-    def _commit(self, unit: UnitOfWork) -> None:
-        """Store the unit of work, and retry until it succeeds: until then nothing may act and no caller may get an
-        answer."""
-        if not unit.has_writes:
-            return
-        wait_s = _FIRST_RETRY_S
-        while True:
-            try:
-                with self.database.write() as connection:
-                    numbers = unit.write(connection)
-                    for call in self.in_transaction:
-                        call(connection, unit.events)
-                break
-            except StoreUnavailable as error:
-                if not self.unavailable:
-                    _log.warning("the store does not answer; decisions wait", error=str(error))
-                self.unavailable = str(error)
-            if not self.loop.pause(wait_s):
-                raise ServiceStopping("the service is stopping and its store does not answer")
-            wait_s = min(2 * wait_s, _LAST_RETRY_S)
-        if self.unavailable:
-            self.unavailable = ""
-            _log.info("the store answers again")
-        self.notify(list(zip(numbers, unit.events, strict=True)))

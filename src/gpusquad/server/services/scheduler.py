@@ -53,6 +53,7 @@ from gpusquad.server.services.queries.queries import QueryService
 from gpusquad.server.services.runtime.observer import Observer
 from gpusquad.server.services.runtime.records import forecast_record, run_forecast_row
 from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.scheduler_pass import SchedulerPass
 from gpusquad.server.services.sharing.interference_learning import InterferenceKnowledge, InterferenceLearner
 from gpusquad.server.services.sharing.memory_resize import MemoryResizer, ResizeAgreement, resizes, with_memory
 from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
@@ -123,7 +124,13 @@ class Scheduler:
             self._context, self._outcomes, self._holds, self._node_service, self._sharing_updates,
             self._intake.next_sequence, self._submissions,
         )  # fmt: skip
-        self._overruns = Overruns(self._context, ReservationLog(self._context))
+        # Called by the outcomes of jobs, in this order.
+        self._outcomes.on_gone = [self._node_service.gang_left]
+        self._outcomes.on_held = [self._holds.watch]
+        self._outcomes.on_final = [self._holds.job_ended, self._cluster_sync.job_ended]
+        reservations = ReservationLog(self._context)
+        overruns = Overruns(self._context, reservations)
+        self._context.run_pass = SchedulerPass(self._context, self._outcomes, self._holds, reservations, overruns).run
         progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
         self.watcher = AgentWatcher(

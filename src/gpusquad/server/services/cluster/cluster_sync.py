@@ -74,9 +74,8 @@ class ClusterSync:
         """Checked again when nodes change."""
         self._over_before: set[str] = set()
         self._broken: frozenset[str] = frozenset()
-        self.outcomes.on_final.append(self._finished)
 
-    def _finished(self, unit: UnitOfWork, row: JobRow) -> None:
+    def job_ended(self, unit: UnitOfWork, row: JobRow) -> None:
         """The engine may still have the gang, for example after a time limit or a refusal."""
         self._impossible.discard(row.id)
         engine = self.context.cluster_engine

@@ -53,7 +53,6 @@ class NodeService:
         self._windows: dict[str, WindowStatus] = {}
         self.samples: Mapping[str, Mapping[str, Any]] = {}
         """Last sample of each card."""
-        outcomes.on_gone.append(self._left)
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -241,7 +240,7 @@ class NodeService:
             if node in self._context.fixed.node_index:
                 self._close(node, row.id, f"{row.name or row.id} still runs here")
 
-    def _left(self, row: JobRow) -> None:
+    def gang_left(self, row: JobRow) -> None:
         for node in list(self._closed):
             self._open(node, row.id)
         for card in self._unmanaged:

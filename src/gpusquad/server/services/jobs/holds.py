@@ -39,9 +39,6 @@ class Holds:
         self._just_ended: dict[str, str] = {}
         self._ends: deque[JobRow] = deque()
         """Ended jobs whose dependants were not handled yet."""
-        context.before_deciding.append(self._release_due)
-        outcomes.on_final.append(self._ended)
-        outcomes.on_held.append(self.watch)
 
     def watch(self, row: JobRow) -> None:
         """Track a newly held job."""
@@ -60,7 +57,7 @@ class Holds:
                 self._waiting_on[dependency_id].discard(job_id)
                 self._dependency_over(unit, unit.rows[job_id], dependency_id, JobState(state))
 
-    def _ended(self, unit: UnitOfWork, row: JobRow) -> None:
+    def job_ended(self, unit: UnitOfWork, row: JobRow) -> None:
         self._due.pop(row.id, None)
         self._just_ended[row.id] = row.state
         if len(self._just_ended) > MAX_REMEMBERED:
@@ -92,7 +89,7 @@ class Holds:
         unit.change(row.id, after=left)
         self._due[row.id] = row.release_us or 0
 
-    def _release_due(self, unit: UnitOfWork) -> int:
+    def release_due(self, unit: UnitOfWork) -> int:
         """Release held jobs that are due. Returns when the next one is."""
         wake_us = NEVER_US
         for job_id, at_us in list(self._due.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,13 +82,12 @@ class Outcomes:
         self._tenants = tenants
         self._sharing_updates = sharing_updates
         self._read_secret = read_secret
-        self.on_final: list[Any] = []
+        self.on_final: Sequence[Callable[[UnitOfWork, JobRow], None]] = ()
         """Called with the unit of work and the row of each job that ended."""
-        self.on_held: list[Any] = []
+        self.on_held: Sequence[Callable[[JobRow], None]] = ()
         """Called with the row of each job that is held until its next attempt."""
-        self.on_gone: list[Any] = []
+        self.on_gone: Sequence[Callable[[JobRow], None]] = ()
         """Called with the row of each gang that left its cards, before any other effect."""
-        context.after_deciding.append(self._note)
 
     def report(self, report: Report) -> None:
         """From any thread."""
@@ -122,7 +121,8 @@ class Outcomes:
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
-    def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
+    def apply(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
+        """Carry out the decisions of a cycle."""
         for decision in decisions:
             self._context.observer.decided(type(decision).__name__.lower())
             if isinstance(decision, Start):

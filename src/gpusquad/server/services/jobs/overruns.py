@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from gpusquad.core.state.runs import NEVER_US
-from gpusquad.model.decision import Decision
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.reservations import ReservationLog
@@ -29,9 +27,9 @@ class Overruns:
         self._reservations = reservations
         self._reported: dict[str, tuple[int, int]] = {}
         """Job to its attempt and its run time at the last report."""
-        context.after_deciding.append(self._note)
 
-    def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
+    def record(self, unit: UnitOfWork) -> None:
+        """Record runs whose predicted end the cycle moved later."""
         state = self._context.state
         for job_id, end_us in state.later_ends.items():
             if job_id in unit.rows and job_id in state.runs and end_us < NEVER_US:

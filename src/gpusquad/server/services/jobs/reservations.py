@@ -26,9 +26,9 @@ class ReservationLog:
         """Job to the start that was reported last."""
         self.blamed: set[str] = set()
         """Words of the causes reported in this pass; they include the ids of jobs that delay others."""
-        context.after_deciding.append(self._note)
 
-    def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
+    def record(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
+        """Record starts and new or moved reservations of a cycle."""
         for decision in decisions:
             if isinstance(decision, Start):
                 self._settle(unit, decision.job_id)

@@ -1,0 +1,112 @@
+"""One pass of the scheduler, as one explicit sequence.
+
+A pass handles the inbox, decides, commits all changes in one transaction, and only then acts. So nothing runs that is
+not stored, and a crash at any point leaves either nothing or a record to recover from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.holds import Holds
+from gpusquad.server.services.jobs.outcomes import Outcomes
+from gpusquad.server.services.jobs.overruns import Overruns
+from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.runtime.loop import Finish, Item, ServiceStopping
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
+from gpusquad.store.database import StoreUnavailable
+
+_log = structlog.get_logger("gpusquad.scheduler")
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
+MAX_SLEEP_S = 60.0
+
+
+@dataclass(frozen=True)
+class SchedulerPass:
+    """Runs passes over the context, one after another, in the scheduler's thread."""
+
+    context: SchedulerContext
+    outcomes: Outcomes
+    holds: Holds
+    reservations: ReservationLog
+    overruns: Overruns
+
+    def run(self, items: Sequence[Item]) -> float | None:
+        """One pass. Returns the seconds until the next one. An unexpected error stops the service."""
+        try:
+            return self._run(items)
+        except ServiceStopping:
+            raise
+        except Exception as error:
+            _log.exception("scheduler failed; the next start continues from the store")
+            self.context.unavailable = f"the scheduler failed: {type(error).__name__}"
+            self.context.on_broken()
+            raise ServiceStopping(self.context.unavailable) from error
+
+    def _run(self, items: Sequence[Item]) -> float | None:
+        context = self.context
+        now_us = context.clock.now_us()
+        unit = context.unit = UnitOfWork(now_us, context.rows)
+        with context.lock:
+            finishes = [finish for item in items if (finish := self._handle(item)) is not None]
+            wake_us = self.holds.release_due(unit)
+            began = time.perf_counter()
+            decisions = context.driver.decide(now_us)
+            context.observer.cycled(time.perf_counter() - began)
+            self.outcomes.apply(unit, decisions)
+            self.reservations.record(unit, decisions)
+            self.overruns.record(unit)
+            wake_us = min(wake_us, context.driver.next_wake_us())
+        self._commit(unit)
+        for finish in finishes:
+            finish()
+        for act in unit.after_commit:
+            self._act(act)
+        if wake_us >= NEVER_US:
+            return MAX_SLEEP_S
+        return min(max(0.0, (wake_us - context.clock.now_us()) / US_PER_S), MAX_SLEEP_S)
+
+    def _handle(self, item: Item) -> Finish | None:
+        try:
+            return item()
+        except Exception:
+            _log.exception("event not handled")
+            return None
+
+    def _act(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            _log.exception("action after commit failed")
+
+    def _commit(self, unit: UnitOfWork) -> None:
+        """Store the unit of work, and retry until it succeeds: until then nothing may act and no caller may get an
+        answer."""
+        if not unit.has_writes:
+            return
+        context, wait_s = self.context, _FIRST_RETRY_S
+        while True:
+            try:
+                with context.database.write() as connection:
+                    numbers = unit.write(connection)
+                    for call in context.in_transaction:
+                        call(connection, unit.events)
+                break
+            except StoreUnavailable as error:
+                if not context.unavailable:
+                    _log.warning("the store does not answer; decisions wait", error=str(error))
+                context.unavailable = str(error)
+            if not context.loop.pause(wait_s):
+                raise ServiceStopping("the service is stopping and its store does not answer")
+            wait_s = min(2 * wait_s, _LAST_RETRY_S)
+        if context.unavailable:
+            context.unavailable = ""
+            _log.info("the store answers again")
+        context.notify(list(zip(numbers, unit.events, strict=True)))
