@@ -130,7 +130,9 @@ class Scheduler:
         self._outcomes.on_final = [self._holds.job_ended, self._cluster_sync.job_ended]
         reservations = ReservationLog(self._context)
         overruns = Overruns(self._context, reservations)
-        self._context.run_pass = SchedulerPass(self._context, self._outcomes, self._holds, reservations, overruns).run
+        self._context.run_pass = SchedulerPass(
+            self._context, self._outcomes, self._holds, self._queries, reservations, overruns
+        ).run
         progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
         self.watcher = AgentWatcher(

@@ -19,6 +19,7 @@ from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.outcomes import Outcomes
 from gpusquad.server.services.jobs.overruns import Overruns
 from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.queries.queries import QueryService
 from gpusquad.server.services.runtime.loop import Finish, Item, ServiceStopping
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.store.database import StoreUnavailable
@@ -35,6 +36,7 @@ class SchedulerPass:
     context: SchedulerContext
     outcomes: Outcomes
     holds: Holds
+    queries: QueryService
     reservations: ReservationLog
     overruns: Overruns
 
@@ -56,6 +58,7 @@ class SchedulerPass:
         unit = context.unit = UnitOfWork(now_us, context.rows)
         with context.lock:
             finishes = [finish for item in items if (finish := self._handle(item)) is not None]
+            self.queries.record_forecasts(unit)
             wake_us = self.holds.release_due(unit)
             began = time.perf_counter()
             decisions = context.driver.decide(now_us)

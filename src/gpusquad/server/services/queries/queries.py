@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from gpusquad.core.explain import explain
@@ -34,12 +36,15 @@ from gpusquad.server.services.prediction.accuracy import record_of
 from gpusquad.server.services.queries.etas import Etas
 from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, reservations_of
 from gpusquad.server.services.runtime.records import forecast_of, places_of
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import forecasts
 from gpusquad.store.forecasts import ForecastRow
 
 STEPS = 2000
 """Replay steps for a query whose caller waits."""
+MAX_FORECASTS = 10_000
+"""Forecasts kept until the next pass."""
 _RECORD_US = 30 * 86_400 * 1_000_000
 
 
@@ -50,6 +55,8 @@ class QueryService:
         self._context = context
         self._intake = intake
         self._etas = Etas(self._copy)
+        self._forecasts: deque[ForecastRow] = deque(maxlen=MAX_FORECASTS)
+        """Given to callers and not stored yet."""
 
     def why(self, job_id: str) -> WhyAnswer:
         row = self._context.rows.get(job_id)
@@ -129,14 +136,19 @@ class QueryService:
         with self._context.database.read() as connection:
             return record_of(connection, tenant, source, self._context.clock.now_us())
 
+    def record_forecasts(self, unit: UnitOfWork) -> None:
+        """Inside a pass: store the forecasts given since the last pass, to compare them with the actual starts. Queries
+        themselves never write."""
+        while self._forecasts:
+            row = self._forecasts.popleft()
+            if row.job_id in self._context.state.queue:  # otherwise it has started, and its forecasts were compared
+                unit.writes.append(partial(forecasts.add, row=row))
+
     def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
-        """Store the forecast, to compare it with the actual start."""
         if eta.start_us is None or eta.start_us >= NEVER_US:
             return
-        row = ForecastRow(job_id=job_id, made_us=now_us, mid_us=eta.start_us,
-                          high_us=eta.high_us if eta.high_us is not None else eta.start_us, truth_us=None)  # fmt: skip
-        with self._context.database.write() as connection:
-            forecasts.add(connection, row)
+        high_us = eta.high_us if eta.high_us is not None else eta.start_us
+        self._forecasts.append(ForecastRow(job_id, now_us, eta.start_us, high_us, None))
 
 
 def _end(state: SchedulerState, job_id: str) -> EndAnswer | None:
