@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpusquad.core.planning.caution import update_caution
 from gpusquad.core.planning.elastic import resize
-from gpusquad.core.planning.patience import update_caution
 from gpusquad.core.planning.preemption import preempt
 from gpusquad.core.planning.session import CycleSession
 from gpusquad.core.planning.starvation import promote_overdue

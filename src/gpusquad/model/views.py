@@ -170,7 +170,9 @@ class ClusterArraysView(Protocol):
 class SpaceView(Protocol):
     """Free capacity as arrays. Policies must not write to them."""
 
-    fixed: ClusterArraysView
+    @property
+    def fixed(self) -> ClusterArraysView: ...
+
     card_ok: NDArray[np.bool_]
     card_idle: NDArray[np.bool_]
     card_memory_free: Ints
@@ -199,7 +201,9 @@ class SpaceView(Protocol):
 class Trial(Protocol):
     """A placement being built. ``space`` reflects every task put so far; a refusal undoes them all."""
 
-    space: SpaceView
+    @property
+    def space(self) -> SpaceView: ...
+
     job: Job
     groups: tuple[TaskGroup, ...]
     """Groups that need a named card or model first, then by descending GPU memory."""

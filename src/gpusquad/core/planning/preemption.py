@@ -182,7 +182,7 @@ class _Rules:
         if by == "none":
             return
         yield PreemptionRule("priority", [run for run in self._leavers if run.job.priority_level < job.priority_level])
-        if by == "order" and getattr(state.policies.order, "preempts", False):
+        if by == "order" and state.policies.order.preempts:
             mine = rank_of(waiting, state.key)
             yield PreemptionRule("order", [run for run in self._leavers if mine < self._rank(run)])
 

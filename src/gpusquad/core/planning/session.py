@@ -40,8 +40,8 @@ class CycleSession:
         self._interfered = 0
         self._windows: dict[tuple[str, ...], Space] = {}
         self._renewed: set[str] = set()
-        self._overcommits = bool(getattr(state.policies.place, "overcommit", False))
-        self._reranks = bool(getattr(state.policies.order, "changes_with_each_start", False))
+        self._overcommits = state.policies.place.overcommits()
+        self._reranks = state.policies.order.changes_with_each_start
 
     # -- for plan policies -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from gpusquad.core.state.accounts import TenantQuota
 from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
 from gpusquad.model.job import Request
+from gpusquad.model.policy import OrderPolicy, PlacePolicy, PlanPolicy
 from gpusquad.registry import create
 
 
@@ -28,9 +29,9 @@ class PreemptionConfig:
 class Policies:
     """The order, plan and place policies with their settings."""
 
-    order: Any
-    plan: Any
-    place: Any
+    order: OrderPolicy
+    plan: PlanPolicy
+    place: PlacePolicy
     preemption: PreemptionConfig = PreemptionConfig()
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     tenants: tuple[TenantQuota, ...] = ()

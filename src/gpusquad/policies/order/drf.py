@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.views import OrderView
 from gpusquad.registry import register
 
 
 @register("order", "drf")
 @dataclass(frozen=True)
-class DominantResourceFairness:
+class DominantResourceFairness(OrderPolicy):
     """Tenants with the smallest weighted share of their dominant resource first; their jobs by submit time."""
 
-    varies: ClassVar[str] = "with_service"
+    varies: ClassVar[Varies] = "with_service"
     changes_with_each_start: ClassVar[bool] = True
 
     def key(self, job: Job, view: OrderView) -> tuple:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_step, check_wait, is_overdue
 from gpusquad.registry import register
@@ -14,10 +15,10 @@ from gpusquad.registry import register
 
 @register("order", "fairshare")
 @dataclass(frozen=True)
-class FairShare:
+class FairShare(OrderPolicy):
     """Tenants with the smallest weighted recent usage first. Jobs that waited max_wait_s go before all others."""
 
-    varies: ClassVar[str] = "with_time"
+    varies: ClassVar[Varies] = "with_time"
 
     step_gpu_s: float = 3600.0
     max_wait_s: float = DAY_S

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gpusquad.model.job import Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._estimates import is_unknown
 from gpusquad.registry import register
@@ -13,10 +14,10 @@ from gpusquad.registry import register
 
 @register("order", "fifo")
 @dataclass(frozen=True)
-class Fifo:
+class Fifo(OrderPolicy):
     """First come, first served, by submit time. Ties: by arrival, or the smaller amount of work first."""
 
-    varies: ClassVar[str] = "never"
+    varies: ClassVar[Varies] = "never"
 
     ties: Literal["arrival", "work"] = "arrival"
 

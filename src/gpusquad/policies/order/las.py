@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_step, check_wait, is_overdue
 from gpusquad.registry import register
@@ -13,10 +14,10 @@ from gpusquad.registry import register
 
 @register("order", "las")
 @dataclass(frozen=True)
-class LeastAttainedService:
+class LeastAttainedService(OrderPolicy):
     """Jobs with the least GPU time so far go first and preempt. Jobs that waited max_wait_s go before all others."""
 
-    varies: ClassVar[str] = "with_time"
+    varies: ClassVar[Varies] = "with_time"
     preempts: ClassVar[bool] = True
 
     quantum_s: float = 3600.0

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_wait, waited_us
@@ -19,10 +20,10 @@ _NEVER_US = 1 << 62
 
 @register("order", "merit")
 @dataclass(frozen=True)
-class MostMerit:
+class MostMerit(OrderPolicy):
     """Largest expected saving of slowdown per card time first, as long as no job waits longer than max_wait_s."""
 
-    varies: ClassVar[str] = "when_due"
+    varies: ClassVar[Varies] = "when_due"
 
     max_wait_s: float = 2 * DAY_S
     wide: float = 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gpusquad.model.job import Job, Slo
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
 from gpusquad.policies.order._estimates import is_unknown
@@ -16,10 +17,10 @@ _OVERDUE, _SERVICE, _DEADLINE, _REST = range(4)
 
 @register("order", "slo")
 @dataclass(frozen=True)
-class SloOrder:
+class SloOrder(OrderPolicy):
     """Services first, then deadlines by latest start, then the rest; jobs that waited max_wait_s before all."""
 
-    varies: ClassVar[str] = "with_time"
+    varies: ClassVar[Varies] = "with_time"
 
     missed: Literal["behind", "keep"] = "behind"
     """Jobs that can no longer meet their deadline. behind: treated as if they had none; keep: keep their position."""

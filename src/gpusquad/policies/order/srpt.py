@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
 from gpusquad.policies.order._estimates import is_unknown
@@ -14,10 +15,10 @@ from gpusquad.registry import register
 
 @register("order", "srpt")
 @dataclass(frozen=True)
-class ShortestRemainingTime:
+class ShortestRemainingTime(OrderPolicy):
     """Shortest predicted remaining time goes first and preempts. Jobs that waited max_wait_s go before all others."""
 
-    varies: ClassVar[str] = "with_time"
+    varies: ClassVar[Varies] = "with_time"
     preempts: ClassVar[bool] = True
 
     max_wait_s: float = DAY_S

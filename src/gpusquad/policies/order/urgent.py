@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import PRIORITY_CLASSES, URGENT, Job
+from gpusquad.model.policy import OrderPolicy, Varies
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_step, waited_us
@@ -16,10 +17,10 @@ _BELOW_URGENT = PRIORITY_CLASSES[URGENT] - 1
 
 @register("order", "urgent")
 @dataclass(frozen=True)
-class PriorityClass:
+class PriorityClass(OrderPolicy):
     """Highest priority class first, then by submit time. Each age_s of waiting raises a job by one class."""
 
-    varies: ClassVar[str] = "with_time"
+    varies: ClassVar[Varies] = "with_time"
 
     age_s: float = DAY_S
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import least, node_sum, put_shares, utilisation
 from gpusquad.registry import register
@@ -15,7 +16,7 @@ from gpusquad.registry import register
 
 @register("place", "balance")
 @dataclass(frozen=True)
-class Balance:
+class Balance(PlacePolicy):
     """Highest profiled utilisation first, on the card with the lowest total utilisation."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:

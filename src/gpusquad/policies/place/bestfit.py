@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.model.views import Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies._bounds import check
@@ -17,7 +18,7 @@ from gpusquad.registry import register
 
 @register("place", "bestfit")
 @dataclass(frozen=True)
-class BestFit:
+class BestFit(PlacePolicy):
     """The node with the least free CPU and GPU (weighted), and on it the fullest card with room."""
 
     cpu_weight: float = 0.5

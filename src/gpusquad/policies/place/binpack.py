@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import least, put_shares
 from gpusquad.registry import register
@@ -13,7 +14,7 @@ from gpusquad.registry import register
 
 @register("place", "binpack")
 @dataclass(frozen=True)
-class Binpack:
+class Binpack(PlacePolicy):
     """Largest GPU memory first, on the feasible card with the least free memory."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:

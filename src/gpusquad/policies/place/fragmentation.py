@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.views import ClusterArraysView, Refusal, TaskGroup, Trial
 from gpusquad.policies._bounds import check
 from gpusquad.policies.place._fragments import Fragments
@@ -22,7 +23,7 @@ _known: WeakKeyDictionary[ClusterArraysView, dict[tuple, Fragments]] = WeakKeyDi
 
 @register("place", "fragmentation")
 @dataclass(frozen=True)
-class Fragmentation:
+class Fragmentation(PlacePolicy):
     """Place each task where it adds the least expected fragmentation: free GPU that typical requests cannot use."""
 
     mix: float = 2.0

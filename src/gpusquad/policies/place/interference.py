@@ -25,6 +25,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.views import Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies.place._neighbours import Floats, Goal, NeighbourSets, Weight
@@ -39,7 +40,7 @@ _OF_SLO = 2.0
 
 @register("place", "interference")
 @dataclass(frozen=True)
-class InterferencePlace:
+class InterferencePlace(PlacePolicy):
     """The card with the least predicted loss for the job and its neighbours. Waits if sharing brings no gain."""
 
     goal: Goal = "jct"

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import cards_with_room, put_share, put_task
 from gpusquad.registry import register
@@ -16,7 +17,7 @@ from gpusquad.registry import register
 
 @register("place", "random")
 @dataclass(frozen=True)
-class RandomPlace:
+class RandomPlace(PlacePolicy):
     """A random node with room and a random card with room on it. Deterministic for a seed."""
 
     seed: int = 0

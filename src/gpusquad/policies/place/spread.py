@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import fill_counted, least, put_shares
 from gpusquad.registry import register
@@ -15,7 +16,7 @@ from gpusquad.registry import register
 
 @register("place", "spread")
 @dataclass(frozen=True)
-class SpreadPlace:
+class SpreadPlace(PlacePolicy):
     """Spread the tasks of a gang over as many nodes as possible, the emptiest nodes and cards first."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:

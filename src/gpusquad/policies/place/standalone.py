@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.units import WHOLE_MILLI, show_bytes
 from gpusquad.model.views import Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies.place._tasks import cards_with_room, gpu_memory, least, put_share, utilisation
@@ -16,11 +17,14 @@ from gpusquad.registry import register
 
 @register("place", "standalone")
 @dataclass(frozen=True)
-class Standalone:
+class Standalone(PlacePolicy):
     """Beside the same application, else on an idle card, else beside the most similar profile."""
 
     overcommit: bool = False
     """Jobs of one application may share a card even if they request more memory than it has."""
+
+    def overcommits(self) -> bool:
+        return self.overcommit
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         notes: dict[str, None] = {}  # in order, each once

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.policy import PlacePolicy
 from gpusquad.model.views import ClusterArraysView, Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies.place._tasks import fill_counted, least, put_shares
 from gpusquad.registry import register
@@ -18,7 +19,7 @@ _domains_known: WeakKeyDictionary[ClusterArraysView, tuple[Ints, Ints]] = WeakKe
 
 @register("place", "topology")
 @dataclass(frozen=True)
-class Topology:
+class Topology(PlacePolicy):
     """All GPUs of a task in one NVLink domain, the fullest that fits; a gang in as few racks as possible."""
 
     strict: bool = False

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.policy import PlanPolicy
 from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
 
 
 @register("plan", "conservative")
 @dataclass(frozen=True)
-class Conservative:
+class Conservative(PlanPolicy):
     """Every job gets a reservation at once. A job may be backfilled only if it delays none of them."""
 
     depth: int = 1000

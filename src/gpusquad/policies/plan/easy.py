@@ -7,13 +7,15 @@ from math import inf
 from typing import Literal
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.policy import PlanPolicy
+from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
 
 
 @register("plan", "easy")
 @dataclass(frozen=True)
-class Easy:
+class Easy(PlanPolicy):
     """The first jobs that cannot start get a reservation. Any other job may start if it delays none of them."""
 
     reservations: int = 1
@@ -35,6 +37,9 @@ class Easy:
                 )
         if not 0 <= self.wide <= 1:
             raise Invalid("plan.easy.wide", f"{self.wide!r} is not between 0 and 1", "use 0 to 1")
+
+    def patience_us(self, width_ratio: float) -> float:
+        return self.patience_s * US_PER_S * (1.0 - self.wide * width_ratio)
 
     def walk(self, session: PlanSession) -> None:
         reserved = 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusquad.model.policy import PlanPolicy
 from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
 
 
 @register("plan", "none")
 @dataclass(frozen=True)
-class NoBackfill:
+class NoBackfill(PlanPolicy):
     """No backfill: the first job that does not fit blocks all jobs behind it."""
 
     def walk(self, session: PlanSession) -> None:

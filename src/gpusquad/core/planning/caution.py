@@ -7,25 +7,21 @@ from math import inf
 
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.state import SchedulerState
-from gpusquad.model.units import US_PER_S
 
 
 def update_caution(state: SchedulerState) -> None:
-    """Use the careful quantiles while the head of the queue has waited longer than ``patience_s``."""
+    """Use the careful quantiles while the head of the queue has waited longer than the plan policy allows."""
     plan = state.policies.plan
-    patience_s = getattr(plan, "patience_s", inf)
-    if patience_s == inf and not state.careful:
+    if not state.careful and plan.patience_us(0.0) == inf:
         return
     first = next((waiting for waiting in state.queue if not waiting.blocked), None)
-    careful = first is not None and _waited_us(state, first) > patience_s * US_PER_S * _part(state, first)
+    careful = first is not None and _waited_us(state, first) > plan.patience_us(_width_ratio(state, first))
     if careful != state.careful:
         state.set_caution(careful)
 
 
-def _part(state: SchedulerState, waiting: PendingJob) -> float:
-    """Factor of ``patience_s``. It is smaller for wide gangs, because their cards take longer to become free."""
-    wide = getattr(state.policies.plan, "wide", 0.0)
-    return 1.0 - wide * min(1.0, waiting.job.gpus / max(1, state.gpus))
+def _width_ratio(state: SchedulerState, waiting: PendingJob) -> float:
+    return min(1.0, waiting.job.gpus / max(1, state.gpus))
 
 
 def _waited_us(state: SchedulerState, waiting: PendingJob) -> int:

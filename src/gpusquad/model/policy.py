@@ -1,0 +1,56 @@
+"""Base classes of order, plan and place policies. A policy overrides in its own file what differs from the defaults."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import ClassVar, Literal
+
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.views import OrderView, PlanSession, Refusal, Trial
+
+Varies = Literal["never", "with_service", "with_time", "when_due"]
+
+
+class OrderPolicy:
+    """Sorts the pending queue by ``key``, smallest first. Ties go by arrival."""
+
+    varies: ClassVar[Varies] = "with_time"
+    """When keys change without an event of the job. never: the queue is not sorted again. when_due: only when
+    ``due_us`` promotes jobs. Otherwise every cycle sorts the queue."""
+    changes_with_each_start: ClassVar[bool] = False
+    """Whether a start changes the keys of other jobs, so that the cycle sorts the queue again after it."""
+    preempts: ClassVar[bool] = False
+    """Whether a pending job may preempt runs with larger keys, if the preemption settings allow it."""
+
+    def key(self, job: Job, view: OrderView) -> tuple:
+        raise NotImplementedError
+
+    def due_us(self, job: Job, view: OrderView) -> int:
+        """When the job should start at the latest. Called only if ``varies`` is ``when_due``."""
+        raise NotImplementedError
+
+
+class PlanPolicy:
+    """Decides which jobs start, get a reservation or are backfilled."""
+
+    def walk(self, session: PlanSession) -> None:
+        """Use the session for one cycle."""
+        raise NotImplementedError
+
+    def patience_us(self, width_ratio: float) -> float:
+        """Wait of the head of the queue after which careful quantiles apply to all jobs until it runs.
+        ``width_ratio``: its GPUs as a fraction of the cluster, at most 1."""
+        return inf
+
+
+class PlacePolicy:
+    """Chooses nodes and cards for a gang."""
+
+    def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
+        """Place all tasks with the trial and return ``trial.done()`` or ``trial.refuse()``."""
+        raise NotImplementedError
+
+    def overcommits(self) -> bool:
+        """Whether it may place a gang that does not fit by free capacity."""
+        return False
