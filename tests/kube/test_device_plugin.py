@@ -1,4 +1,4 @@
-"""The node's agent with a real kubelet: every container has exactly the cards that its pod was promised."""
+"""The node's agent with a real kubelet: every container has exactly the cards that its pod is pinned to."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_pod_that_has_other_cards_than_promised_is_evicted(plane: ControlPlane
         "/api/v1/namespaces/default/events", bool, fieldSelector=f"involvedObject.name={name},reason=WrongCards"
     )
     told = event["message"]
-    assert told == "evicted: container 'main' has SIM-1, but was promised SIM-4"
+    assert told == "evicted: container 'main' has SIM-1, but is pinned to SIM-4"
 
 
 def test_a_killed_agent_comes_back_and_nothing_was_lost(plane: ControlPlane, agent: Agent):

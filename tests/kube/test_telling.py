@@ -108,7 +108,7 @@ def test_what_cannot_be_scheduled_says_so(small: ControlPlane, tmp_path: Path) -
         huge = wait_for(small, "huge", lambda pod: scheduled(pod) != {})
         assert "requests 99 GPUs on one node; the largest node has 4" in scheduled(huge)["message"]
         half = wait_for(small, "half-0", lambda pod: scheduled(pod) != {})
-        assert "gang half: waits for 2 of 3 pods" in scheduled(half)["message"]
+        assert "gang half: waiting for 2 of 3 pods" in scheduled(half)["message"]
         wait_for_event(small, "half-0", "FailedScheduling")
         gated = small.admin.get(f"{DEFAULT}/pods/gated")
         assert scheduled(gated)["reason"] == "SchedulingGated"
@@ -128,7 +128,7 @@ def test_a_reserved_gang_shows_its_nodes_until_it_is_bound(small: ControlPlane, 
         }
         assert sorted(promised.values()) == ["fake-0", "fake-0", "fake-1", "fake-1"]
         event = wait_for_event(small, "big-0", "Reserved")
-        assert "gang big (4 pods): 8 GPUs promised from" in event["message"]
+        assert "gang big (4 pods): 8 GPUs reserved from" in event["message"]
         assert "on fake-0 (2), fake-1 (2)" in event["message"]
         bound = {
             name: wait_for(small, name, lambda pod: pod["spec"].get("nodeName", "") != "")["spec"]["nodeName"]
