@@ -23,7 +23,7 @@ from bench.claims import claim
 from gpusquad.model.interference import MeasurementSeries
 from gpusquad.predict.interference.effective import EffectiveThroughput, Errors, errors
 from gpusquad.predict.interference.features import Traits
-from gpusquad.predict.interference.unseen import Unseen
+from gpusquad.predict.interference.unseen import UnseenPairs
 
 NAME = "interference-model"
 SUMMARY = "slowdown of pairs never measured together, foretold: Lucid's and Gavel's pairs, and our own tables"
@@ -61,14 +61,14 @@ def run() -> list[dict]:
 def score(data: PairsData, folds: Iterable[tuple[Sequence[int], Sequence[int]]], label: str,
           ways: dict[str, Predict]) -> list[Scored]:  # fmt: skip
     predicted: dict[str, list[float]] = {way: [] for way in ways}
-    truth: list[float] = []
+    actual: list[float] = []
     for train, test in folds:
-        truth += [data.ratios[at].ratio for at in test]
+        actual += [data.ratios[at].ratio for at in test]
         for way, predict in ways.items():
             predicted[way] += predict(data, train, test)
     found = []
     for way, values in predicted.items():
-        figures = errors(values, truth)
+        figures = errors(values, actual)
         assert figures is not None
         found.append(Scored(f"{data.name}, {label}", way, figures))
         tell(f"{data.name}, {label}, {way}: median {figures.median:.2%}, p90 {figures.p90:.2%}, "
@@ -90,7 +90,7 @@ def by_model(data: PairsData) -> list[tuple[list[int], list[int]]]:
 
 
 def our_model(data: PairsData, train: Sequence[int], test: Sequence[int]) -> list[float]:
-    model = Unseen([data.ratios[at] for at in train], data.traits)
+    model = UnseenPairs([data.ratios[at] for at in train], data.traits)
     return [one.rate for one in model.estimates([(data.ratios[at].own, data.ratios[at].other) for at in test])]
 
 
@@ -180,7 +180,7 @@ def _effective_claims(table: MeasurementSeries, name: str) -> list[dict]:
 
 def _split_errors(table: MeasurementSeries) -> Errors | None:
     """Each pair's splits from a phi that never saw them (its unrestricted run is known)."""
-    predicted, truth = [], []
+    predicted, actual = [], []
     sides = EffectiveThroughput(table).splits
     for pair in sorted({tuple(sorted((one.own, one.other))) for one in sides}):
         left = tuple(run for run in table.co_runs if run.is_unrestricted or tuple(sorted(run.workloads)) != pair)
@@ -188,8 +188,8 @@ def _split_errors(table: MeasurementSeries) -> Errors | None:
         for one in sides:
             if tuple(sorted((one.own, one.other))) == pair:
                 predicted.append(fitted.rate(one.own, one.own_sm, [(one.other, one.other_sm)]))
-                truth.append(one.ratio)
-    return errors(predicted, truth)
+                actual.append(one.ratio)
+    return errors(predicted, actual)
 
 
 def _public_claims(scored: Sequence[Scored]) -> list[dict]:

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bench.claims import claim
 from bench.data import data_path
-from gpusquad.predict.analytical.cards import REACH, Reach, Sheet, find_sheet
+from gpusquad.predict.analytical.cards import REACH, PeakFractions, Sheet, find_sheet
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.timing import CONSTANTS, Constants, step_us
 from gpusquad.predict.analytical.transformers import MODELS, RunConfig, transformer_ops
@@ -198,7 +198,7 @@ def _fitted_roofline(indices: list[int], errors: Sequence[float], simple: Sequen
     return claim(name, _percent(errors[index] for index in indices), "%", "lower", bar=theirs, baseline=theirs)
 
 
-def _parts(point: Point) -> tuple[Reach, Constants]:
+def _parts(point: Point) -> tuple[PeakFractions, Constants]:
     named = dict(zip(GRID, point, strict=True))
     of_cards = {name: value for name, value in named.items() if name in _OF_CARDS}
     others = {name: value for name, value in named.items() if name not in _OF_CARDS}

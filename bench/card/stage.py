@@ -29,7 +29,7 @@ from gpusquad.measure.channel import Channel, WorkerGone, ask_all, close_all
 from gpusquad.measure.launcher import LocalLauncher
 from gpusquad.model.errors import Invalid
 
-HELLO_WITHIN_S, BUILD_WITHIN_S = 120.0, 120.0
+HELLO_TIMEOUT_S, BUILD_WITHIN_S = 120.0, 120.0
 MOST_STARTS = 2
 """A process that died is started again once; what kills it twice would kill it always."""
 _NOTICE_S = 0.15
@@ -97,7 +97,7 @@ class Stage:
                 fresh.append(seat)
             except (Lost, Invalid, OSError) as error:
                 lost[seat] = str(error)
-        lost |= self._ask_each(fresh, "hello", HELLO_WITHIN_S, self.said)
+        lost |= self._ask_each(fresh, "hello", HELLO_TIMEOUT_S, self.said)
         if build:
             lost |= self.build([seat for seat in dict.fromkeys(seats) if seat not in lost])
         return lost
@@ -114,7 +114,7 @@ class Stage:
     def together(
         self,
         asked: Mapping[Seat, tuple[str, dict[str, Any]]],
-        within_s: float,
+        timeout_s: float,
         meanwhile: Callable[[float], None] = lambda start_s: None,
     ) -> dict[Seat, dict[str, Any]]:
         """Each does its verb from one common instant on, which ``meanwhile`` is told. Lost: one is gone or cannot."""
@@ -122,7 +122,7 @@ class Stage:
         if missing:
             raise Lost("; ".join(f"{seat}: {why}" for seat, why in missing.items()))
         start_s = time.monotonic() + _NOTICE_S
-        until_s = start_s + within_s
+        until_s = start_s + timeout_s
         answers: dict[Seat, dict[str, Any]] = {}
         problems = []
         for seat, (verb, request) in asked.items():
@@ -193,10 +193,10 @@ class Stage:
         return env
 
     def _ask_each(
-        self, seats: Sequence[Seat], verb: str, within_s: float, keep: dict[Seat, dict[str, Any]] | None = None
+        self, seats: Sequence[Seat], verb: str, timeout_s: float, keep: dict[Seat, dict[str, Any]] | None = None
     ) -> dict[Seat, str]:
         lost: dict[Seat, str] = {}
-        answers = ask_all([self._workers[seat] for seat in seats], verb, within_s)
+        answers = ask_all([self._workers[seat] for seat in seats], verb, timeout_s)
         for seat, answer in zip(seats, answers, strict=True):
             if isinstance(answer, WorkerGone) or "error" in answer:
                 lost[seat] = self._drop(seat, str(answer) if isinstance(answer, WorkerGone) else answer["error"])
@@ -208,7 +208,7 @@ class Stage:
         channel = self._workers.pop(seat, None)
         self.built.pop(seat, None)
         if channel is not None:
-            channel.close(politely=False)
+            channel.close(gracefully=False)
         return f"{seat}: {why}"
 
     def _with_mps(self) -> Mps:

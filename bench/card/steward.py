@@ -38,7 +38,7 @@ class Watcher:
         if self._channel is None:
             return {}
         with contextlib.suppress(WorkerGone):
-            within_s = max(0.0, to_s - time.monotonic()) + _WITHIN_S
-            return self._channel.ask("watch", within_s, from_s=from_s, to_s=to_s)
+            timeout_s = max(0.0, to_s - time.monotonic()) + _WITHIN_S
+            return self._channel.ask("watch", timeout_s, from_s=from_s, to_s=to_s)
         self._channel = None  # it is gone, or out of step
         return {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch  # pyright: ignore[reportMissingImports]
 
-LONGEST_TIMES = 3.0
+MAX_PAUSE_RATIO = 3.0
 """A program that takes so many times as long as it was meant to gives up, and says so by its exit."""
 
 
@@ -37,7 +37,7 @@ class Deadline:
     """So that a slow card does not hold up what comes after this program."""
 
     def __init__(self, seconds: float) -> None:
-        self._until_s = time.monotonic() + LONGEST_TIMES * seconds + 60
+        self._until_s = time.monotonic() + MAX_PAUSE_RATIO * seconds + 60
 
     def check(self) -> None:
         if time.monotonic() > self._until_s:

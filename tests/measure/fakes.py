@@ -59,11 +59,11 @@ class FakeCardLauncher(LocalLauncher):
 
     def start(self, label: str, module: str, arguments: Sequence[str], env: Mapping[str, str]) -> Channel:
         self.started.append((label, dict(env)))
-        is_steward = module == "gpusquad.measure.card.monitor"
-        return super().start(label, HERE if is_steward else module, [] if is_steward else arguments, env)
+        is_monitor = module == "gpusquad.measure.card.monitor"
+        return super().start(label, HERE if is_monitor else module, [] if is_monitor else arguments, env)
 
 
-def _steward() -> None:
+def _monitor() -> None:
     card = {"gpu": "Fake", "driver": "1", "total_bytes": 2**37, "used_bytes": 0}
     watched = {"utilisation_ratio": 0.5, "bandwidth_ratio": 0.25, "power_w": 100.0, "used_bytes": 0, "counters": {}}
     serve(
@@ -78,4 +78,4 @@ def _steward() -> None:
 
 
 if __name__ == "__main__":
-    _steward()
+    _monitor()

@@ -18,7 +18,7 @@ from tests.measure.fakes import HANGS, HERE, QUICK
 
 ROOT = Path(__file__).parents[2]
 WORKER = "gpusquad.measure.worker"
-WITHIN_S = 30.0
+TIMEOUT_S = 30.0
 KUBECTL = """#!/bin/sh
 printf '%s\\n' "$*" >>"$0.asked"
 case "$3" in
@@ -47,7 +47,7 @@ def _is(kubectl: Path, **status: object) -> None:
 
 def _options(kubectl: Path) -> PodOptions:
     return PodOptions(
-        "example/image:1", "team", "bench", node="n1", python=sys.executable, ready_within_s=0, kubectl=str(kubectl)
+        "example/image:1", "team", "bench", node="n1", python=sys.executable, ready_timeout_s=0, kubectl=str(kubectl)
     )
 
 
@@ -66,28 +66,28 @@ def _env() -> dict[str, str]:
 
 def test_a_worker_answers_and_quits(launcher: Launcher) -> None:
     channel = launcher.start("one", WORKER, [QUICK], _env())
-    assert channel.ask("hello", WITHIN_S)["pid"] > 0
-    assert channel.ask("build", WITHIN_S) == {"out_of_memory": False, "reserved_bytes": 0}
+    assert channel.ask("hello", TIMEOUT_S)["pid"] > 0
+    assert channel.ask("build", TIMEOUT_S) == {"out_of_memory": False, "reserved_bytes": 0}
     window = {"start_s": time.monotonic(), "lead_in_s": 0.5, "length_s": 0.01, "tail_s": 0.0}
-    assert channel.ask("run", WITHIN_S, **window)["out_of_memory"] is False
-    assert "cannot" in channel.ask("dance", WITHIN_S)["error"]
+    assert channel.ask("run", TIMEOUT_S, **window)["out_of_memory"] is False
+    assert "cannot" in channel.ask("dance", TIMEOUT_S)["error"]
     channel.close()
 
 
 def test_a_name_that_is_not_known_is_said_in_the_log(launcher: Launcher) -> None:
     channel = launcher.start("one", WORKER, ["no-such-workload"], _env())
     with pytest.raises(WorkerGone, match=r"no-such-workload.*one of cnn"):
-        channel.ask("hello", WITHIN_S)
-    channel.close(politely=False)
+        channel.ask("hello", TIMEOUT_S)
+    channel.close(gracefully=False)
 
 
 def test_who_hangs_is_not_waited_for(launcher: Launcher) -> None:
     channel = launcher.start("one", WORKER, [HANGS], _env())
-    channel.ask("hello", WITHIN_S)
-    channel.ask("build", WITHIN_S)
+    channel.ask("hello", TIMEOUT_S)
+    channel.ask("build", TIMEOUT_S)
     with pytest.raises(WorkerGone, match="in time"):
         channel.ask("run", 0.05, start_s=time.monotonic(), lead_in_s=10, length_s=1, tail_s=0)
-    channel.close(politely=False)
+    channel.close(gracefully=False)
     with pytest.raises(WorkerGone):
         channel.ask("hello", 0.05)
 
@@ -99,8 +99,8 @@ def test_a_program_runs_with_its_words_and_environment(launcher: Launcher) -> No
 
 
 def test_another_module_can_be_started(launcher: Launcher) -> None:
-    channel = launcher.start("steward", HERE, [], _env())
-    assert channel.ask("hello", WITHIN_S)["gpu"] == "Fake"
+    channel = launcher.start("monitor", HERE, [], _env())
+    assert channel.ask("hello", TIMEOUT_S)["gpu"] == "Fake"
     channel.close()
 
 

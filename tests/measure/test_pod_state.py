@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpusquad.measure.pod_state import is_ready, trouble, waits_for
+from gpusquad.measure.pod_state import failure_reason, is_ready, pending_reason
 
 PLACED = {"type": "PodScheduled", "status": "True"}
 
@@ -30,14 +30,14 @@ def _waiting(reason: str, message: str = "") -> dict[str, Any]:
     ],
 )
 def test_what_will_never_come_up(pod: dict[str, Any], told: str):
-    assert trouble(pod) == told
+    assert failure_reason(pod) == told
     assert not is_ready(pod)
 
 
 def test_last_words_of_a_container_that_ended():
     ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": "No module named gpusquad\n"}}
     pod = {"status": {"phase": "Failed", "containerStatuses": [{"state": ended}]}}
-    assert trouble(pod) == "it ended: Error: No module named gpusquad"
+    assert failure_reason(pod) == "it ended: Error: No module named gpusquad"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_last_words_of_a_container_that_ended():
     ],
 )  # fmt: skip
 def test_what_it_waits_for(pod: dict[str, Any], told: str):
-    assert waits_for(pod) == told
+    assert pending_reason(pod) == told
 
 
 def test_ready():

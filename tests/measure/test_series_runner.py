@@ -77,7 +77,7 @@ def test_workers_that_no_later_turn_needs_are_let_go() -> None:
     card, held = ToyCard(SIZES), []
     turns = plan(SeriesSpec(tuple(SIZES), 1, triples=1, triple_repeats=1, splits_milli=(500,), split_repeats=1))
     with SeriesRunner(card, lambda _: {}, Options()) as conductor:
-        conductor.play(turns, lambda one: held.append((one.cell, set(card.held) - {"steward"})))
+        conductor.play(turns, lambda one: held.append((one.cell, set(card.held) - {"monitor"})))
     triple = next(names for cell, names in held if len(cell.parts) == 3)
     assert triple == {f"{name}-1000-0" for name in SIZES} | {label for label in triple if "-500-" in label}
     split = next(names for cell, names in reversed(held))

@@ -53,7 +53,7 @@ def test_twins_are_two_processes_and_each_is_started_once(tmp_path: Path) -> Non
     launcher = FakeCardLauncher(tmp_path)
     measure(_series(QUICK, repeats=2), launcher, tmp_path / "out")
     labels = [label for label, _ in launcher.started]
-    assert len(labels) == len(set(labels)) == 3  # the steward and two of the workload
+    assert len(labels) == len(set(labels)) == 3  # the monitor and two of the workload
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_without_time_nothing_is_begun(tmp_path: Path) -> None:
     launcher = FakeCardLauncher(tmp_path)
     found = measure(replace(_series(QUICK), budget_s=0.0), launcher, tmp_path / "out")
     assert found.solos == ()
-    assert [label for label, _ in launcher.started] == ["steward"]
+    assert [label for label, _ in launcher.started] == ["monitor"]
 
 
 def test_no_room_is_a_result_and_not_tried_again(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_worker_that_fails_spoils_its_own_cells_only(tmp_path: Path, name: str
 def test_a_worker_that_hangs_is_given_up(tmp_path: Path) -> None:
     launcher, found = FakeCardLauncher(tmp_path), []
     turns = [CellRepeat(MeasurementCell((CellWorkload(name),)), 0) for name in (HANGS, QUICK)]
-    with SeriesRunner(launcher, lambda _: {}, replace(OPTIONS, patience_s=2.0)) as conductor:
+    with SeriesRunner(launcher, lambda _: {}, replace(OPTIONS, answer_timeout_s=2.0)) as conductor:
         conductor.play(turns, found.append)
     hung, sound = found
     assert "did not answer in time" in hung.failed
@@ -105,7 +105,7 @@ def test_a_worker_that_hangs_is_given_up(tmp_path: Path) -> None:
 
 def test_few_processes_at_a_time_suffice(tmp_path: Path) -> None:
     launcher = FakeCardLauncher(tmp_path)
-    found = measure(_series(QUICK, OTHER, most_workers=2), launcher, tmp_path / "out")
+    found = measure(_series(QUICK, OTHER, max_workers=2), launcher, tmp_path / "out")
     assert len(found.co_runs) == 3
 
 

@@ -1,4 +1,4 @@
-"""What a worker makes of its workload, and what the steward makes of its card, without either being real."""
+"""What a worker makes of its workload, and what the monitor makes of its card, without either being real."""
 
 from __future__ import annotations
 
@@ -118,28 +118,28 @@ class FakeReader:
 
 
 def test_the_steward_reads_what_an_older_card_tells() -> None:
-    steward = CardMonitor(FakeReader())  # pyright: ignore
+    monitor = CardMonitor(FakeReader())  # pyright: ignore
     now_s = time.monotonic()
-    seen = steward.watch({"from_s": now_s, "to_s": now_s + 0.01})
+    seen = monitor.watch({"from_s": now_s, "to_s": now_s + 0.01})
     assert (seen["utilisation_ratio"], seen["bandwidth_ratio"], seen["power_w"]) == (0.5, 0.25, 200.0)
     assert seen["counters"] == {}
-    assert steward.memory({}) == {"used_bytes": 7, "by_process": {}}
+    assert monitor.memory({}) == {"used_bytes": 7, "by_process": {}}
 
 
 def test_the_ballast_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    steward = CardMonitor(FakeReader())  # pyright: ignore
+    monitor = CardMonitor(FakeReader())  # pyright: ignore
     total = 100 * CHUNK_BYTES
-    held: list[Any] = steward._held
+    held: list[Any] = monitor._held
     cuda = SimpleNamespace(
         mem_get_info=lambda: (total - len(held) * CHUNK_BYTES, total),
         empty_cache=lambda: None,
     )
     fake = SimpleNamespace(cuda=cuda, empty=lambda *_, **__: object(), uint8=None)
-    assert steward.room({"free_bytes": -1}) == {}  # PyTorch is not loaded to let nothing go
-    monkeypatch.setattr(steward, "_torch", fake)
-    assert steward.room({"free_bytes": 12 * CHUNK_BYTES})["free_bytes"] == 12 * CHUNK_BYTES
-    assert steward.room({"free_bytes": 40 * CHUNK_BYTES})["held_bytes"] == 60 * CHUNK_BYTES
-    assert steward.room({"free_bytes": -1})["free_bytes"] == total
+    assert monitor.room({"free_bytes": -1}) == {}  # PyTorch is not loaded to let nothing go
+    monkeypatch.setattr(monitor, "_torch", fake)
+    assert monitor.room({"free_bytes": 12 * CHUNK_BYTES})["free_bytes"] == 12 * CHUNK_BYTES
+    assert monitor.room({"free_bytes": 40 * CHUNK_BYTES})["held_bytes"] == 60 * CHUNK_BYTES
+    assert monitor.room({"free_bytes": -1})["free_bytes"] == total
 
 
 def test_a_machine_without_the_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

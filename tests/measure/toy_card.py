@@ -38,7 +38,7 @@ class ToyCard:
 
 @dataclass
 class ToyChannel:
-    """Speaks as a worker and as the steward do."""
+    """Speaks as a worker and as the monitor do."""
 
     card: ToyCard
     label: str
@@ -51,13 +51,13 @@ class ToyChannel:
     def answer(self, until_s: float) -> dict[str, Any]:
         return self.answers.pop(0)
 
-    def ask(self, do: str, within_s: float, **request: Any) -> dict[str, Any]:
+    def ask(self, do: str, timeout_s: float, **request: Any) -> dict[str, Any]:
         self.send(do, **request)
         return self.answer(0)
 
     def wait(self, until_s: float) -> None: ...
 
-    def close(self, *, politely: bool = True) -> None:
+    def close(self, *, gracefully: bool = True) -> None:
         self.card.held.pop(self.label, None)
 
     @property
@@ -65,7 +65,7 @@ class ToyChannel:
         return sum(map(ord, self.label))
 
     def _hello(self) -> dict[str, Any]:
-        if self.label != "steward":
+        if self.label != "monitor":
             self.card.held[self.label] = CONTEXT
         card = {"gpu": "Toy", "driver": "1", "total_bytes": self.card.total}
         return {"pid": self._pid, "now_s": time.monotonic(), **card}
@@ -93,15 +93,15 @@ class ToyChannel:
         return {}
 
     def _memory(self) -> dict[str, Any]:
-        names = {str(sum(map(ord, label))): held for label, held in self.card.held.items() if label != "steward"}
+        names = {str(sum(map(ord, label))): held for label, held in self.card.held.items() if label != "monitor"}
         used = self.card.total - self.card.free
         return {"used_bytes": used, "by_process": names if self.card.names_processes else {}}
 
     def _room(self, free_bytes: int) -> dict[str, Any]:
-        self.card.held["steward"] = 0
+        self.card.held["monitor"] = 0
         if free_bytes >= 0:
-            self.card.held["steward"] = max(0, self.card.free - free_bytes)
-        return {"free_bytes": self.card.free, "held_bytes": self.card.held["steward"]}
+            self.card.held["monitor"] = max(0, self.card.free - free_bytes)
+        return {"free_bytes": self.card.free, "held_bytes": self.card.held["monitor"]}
 
     def _watch(self, from_s: float, to_s: float) -> dict[str, Any]:
         return {"utilisation_ratio": 1.0, "bandwidth_ratio": 0.5, "power_w": 300.0, "counters": {}}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.job import Request, Share
-from gpusquad.predict.advice import IDLE_RATIO, AdviceInput, RunUtilisation, advise, short_of_memory
+from gpusquad.predict.advice import IDLE_RATIO, AdviceInput, RunUtilisation, advise, memory_warning
 from gpusquad.predict.memory import PeakPrediction, peak_quantiles
 from gpusquad.predict.scaling import relative
 from gpusquad.predict.similar_runs import groups_of
@@ -19,7 +19,7 @@ def known_by(*runs, uses=(), cards=(80,), **rest) -> AdviceInput:
     quantiles = peak_quantiles(runs)
     peak = PeakPrediction(quantiles, group, [run for run in runs if run.peak_bytes]) if quantiles else None
     sizes = tuple(gib * GIB for gib in cards)
-    return AdviceInput(group if runs else None, runs, peak, uses, card_bytes=sizes, **({"most_gpus": 8} | rest))
+    return AdviceInput(group if runs else None, runs, peak, uses, card_bytes=sizes, **({"max_gpus": 8} | rest))
 
 
 def busy(*ratios: float) -> RunUtilisation:
@@ -77,7 +77,7 @@ def test_never_more_than_is_asked_for_or_was_tried():
     runs = [seen(n, 1000 / n, number=i) for n in (1, 2, 4) for i in range(10)]
     assert advise(job(gpus=2), known_by(*runs)).gpus.value == 2  # type: ignore[union-attr]
     assert advise(job(gpus=1), known_by(*runs), is_open=True).gpus.value == 4  # type: ignore[union-attr]
-    assert advise(job(gpus=1), known_by(*runs, most_gpus=2), is_open=True).gpus.value == 2  # type: ignore[union-attr]
+    assert advise(job(gpus=1), known_by(*runs, max_gpus=2), is_open=True).gpus.value == 2  # type: ignore[union-attr]
 
 
 def test_an_open_number_without_comparison_is_that_of_the_last_run():
@@ -126,7 +126,7 @@ def test_what_is_advised_never_shuts_out_the_largest_card():
 
 
 def test_a_machine_with_fewer_cards_than_before():
-    found = advise(job(), known_by(seen(8), most_gpus=4), is_open=True)
+    found = advise(job(), known_by(seen(8), max_gpus=4), is_open=True)
     assert found.gpus is not None
     assert found.gpus.value == 4
     assert "no node has more than 4" in found.gpus.why
@@ -140,7 +140,7 @@ def test_a_machine_with_fewer_cards_than_before():
     (0, 8, 1, "tenant vision has a limit of 0"),  # refused for that when it is submitted
 ])  # fmt: skip
 def test_no_more_is_chosen_than_its_tenant_may_hold(limit: int | None, most: int, chosen: int, why: str):
-    found = advise(job(tenant="vision"), known_by(seen(8), most_gpus=most, limit_gpus=limit), is_open=True)
+    found = advise(job(tenant="vision"), known_by(seen(8), max_gpus=most, limit_gpus=limit), is_open=True)
     assert found.gpus is not None
     assert found.gpus.value == chosen
     assert found.gpus.why.partition("; ")[2] == why
@@ -172,17 +172,17 @@ def test_a_request_below_the_likely_peak_is_warned_of():
     runs = [seen(number=n, peak_gib=10) for n in range(10)]
     peak = known_by(*runs).peak
     share = job(request=Request(share=Share(4 * GIB)))
-    assert "share.memory of 4 GiB is less than" in short_of_memory(share, peak)
-    assert "request 12GiB" in short_of_memory(share, peak)
+    assert "share.memory of 4 GiB is less than" in memory_warning(share, peak)
+    assert "request 12GiB" in memory_warning(share, peak)
     small = job(request=Request(gpus=1, min_card_memory_bytes=8 * GIB))
-    assert "gpu_memory of 8 GiB" in short_of_memory(small, peak)
+    assert "gpu_memory of 8 GiB" in memory_warning(small, peak)
     for enough in (job(), job(request=Request(share=Share(12 * GIB))), job(request=Request(share=Share(0, 500)))):
-        assert short_of_memory(enough, peak) == ""
-    assert short_of_memory(share, None) == ""
+        assert memory_warning(enough, peak) == ""
+    assert memory_warning(share, None) == ""
     tenth = job(request=Request(share=Share(sm_milli=100)))
-    assert "share of 8 GiB is less than" in short_of_memory(tenth, peak, 80 * GIB)
+    assert "share of 8 GiB is less than" in memory_warning(tenth, peak, 80 * GIB)
     place = job(request=Request(share=Share(sm_milli=1)))
-    assert short_of_memory(place, peak, 80 * GIB) == short_of_memory(tenth, peak, 160 * GIB) == ""
+    assert memory_warning(place, peak, 80 * GIB) == memory_warning(tenth, peak, 160 * GIB) == ""
 
 
 histories = st.lists(

@@ -52,11 +52,11 @@ def test_shares_are_all_there_is(found: np.ndarray, last: int | None):
 
 
 @given(hazards, st.none() | st.integers(0, 1 << 70))
-def test_quantiles_are_sound_whatever_the_distribution(found: np.ndarray, most_us: int | None):
-    result = quantiles(shares(found), "x", 0.5, most_us)
+def test_quantiles_are_sound_whatever_the_distribution(found: np.ndarray, max_us: int | None):
+    result = quantiles(shares(found), "x", 0.5, max_us)
     is_sound(result)
-    assert result.levels == (LEVELS if most_us is None else (*LEVELS, 1.0))
-    assert most_us is None or result.values[-1] <= max(1, most_us)
+    assert result.levels == (LEVELS if max_us is None else (*LEVELS, 1.0))
+    assert max_us is None or result.values[-1] <= max(1, max_us)
 
 
 def test_one_bin_gives_values_within_it():

@@ -11,7 +11,7 @@ from gpusquad import registry
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import LEVELS
 from gpusquad.predict import boosted as module
-from gpusquad.predict._owner_features import Habits, log_s
+from gpusquad.predict._owner_features import OwnerHistories, log_s
 from gpusquad.predict._trees import flat
 from gpusquad.predict.boosted import BoostedTrees
 from tests.predict.past_runs import S, happenings, is_sound, job, learned, live_through, ran, strange_jobs
@@ -124,14 +124,14 @@ def test_limits_and_kept_estimates_are_the_most():
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_OPEN", 5)
+    monkeypatch.setattr(module, "_MAX_OPEN", 5)
     boosted = BoostedTrees()
-    boosted._habits = Habits(most=6)
+    boosted._owners = OwnerHistories(most=6)
     for number in range(20):
         boosted.predict(job(f"u{number}"))
         boosted.learn(ran(job(f"u{number}"), 5))
     assert len(boosted._open) == 5
-    assert len(boosted._habits._known) == 6
+    assert len(boosted._owners._known) == 6
 
 
 def test_it_is_learned_anew_after_a_restart():
@@ -155,7 +155,7 @@ def test_bad_parameters(bad: str):
 
 
 def test_rows_know_what_the_owner_did():
-    habits = Habits()
+    habits = OwnerHistories()
     empty = habits.row(job(at_s=1000))
     habits.came(job(at_s=900))
     habits.ended(job(), 64 * S, 950 * S)
@@ -172,7 +172,7 @@ def test_rows_know_what_the_owner_did():
 
 @given(strange_jobs())
 def test_rows_are_numbers(one):
-    row = Habits().row(one)
+    row = OwnerHistories().row(one)
     assert np.isfinite(row).all()
 
 

@@ -89,7 +89,7 @@ def test_levels_grow_and_stay_within_bounds(runs):
 
 
 def test_tenants_are_bounded():
-    calibration = QuantileCalibration(0.1, most_tenants=2)
+    calibration = QuantileCalibration(0.1, max_tenants=2)
     for tenant in ("a", "b", "a", "c"):
         calibration.learn(tenant, [S] * len(LEVELS), 5 * S, was_cut=False)
     assert list(calibration._tenants) == ["a", "c"]

@@ -128,8 +128,8 @@ def test_what_was_written_for_other_levels_is_not_loaded():
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_OPEN", 5)
-    monkeypatch.setattr(module, "_MOST_TENANTS", 2)
+    monkeypatch.setattr(module, "_MAX_OPEN", 5)
+    monkeypatch.setattr(module, "_MAX_TENANTS", 2)
     combined = CombinedPredictor()
     for number in range(6):
         teach(combined, f"t{number}", 20, 30, 2)

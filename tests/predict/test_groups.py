@@ -11,8 +11,8 @@ from gpusquad.predict._bins import COUNT
 from gpusquad.predict._groups import RunGroups
 from gpusquad.predict._similarity import KINDS, SimilarityKey
 
-EQUAL = SimilarityKey("equal", 0.9999, lambda f: f.owner, "all alike")
-FADING = SimilarityKey("fading", 0.5, lambda f: f.owner, "half as much each time")
+EQUAL = SimilarityKey("equal", 0.9999, lambda f: f.owner)
+FADING = SimilarityKey("fading", 0.5, lambda f: f.owner)
 KEY = ("t", "u")
 runs_of = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=15)
 

@@ -175,17 +175,17 @@ def test_where_many_run_past_them_estimates_are_not_limits():
 def test_one_who_runs_past_is_not_believed_and_the_others_are():
     history = learned(History(), [100] * 300, estimate_s=3600)
     learned(history, [3000], user="bo", estimate_s=600)
-    assert history.most_us(job("bo", estimate_s=600)) is None
-    assert history.most_us(job("ana", estimate_s=600)) == 600 * S
+    assert history.max_us(job("bo", estimate_s=600)) is None
+    assert history.max_us(job("ana", estimate_s=600)) == 600 * S
     learned(history, [100] * 120, user="bo", estimate_s=600)
-    assert history.most_us(job("bo", estimate_s=600)) == 600 * S
+    assert history.max_us(job("bo", estimate_s=600)) == 600 * S
 
 
 def test_runs_cut_before_their_estimate_do_not_show_that_estimates_are_kept():
     history = learned(History(), [3000] * 3, estimate_s=600)
     for _ in range(2000):
-        history._learn_of_estimate(ran(job(estimate_s=600), 1, "preempted"), past=False)
-    assert history.most_us(job("new", estimate_s=600)) is None
+        history._learn_overrun(ran(job(estimate_s=600), 1, "preempted"), past=False)
+    assert history.max_us(job("new", estimate_s=600)) is None
 
 
 def test_a_limit_is_a_limit_always():
@@ -228,7 +228,7 @@ def test_what_is_not_its_own_is_not_loaded(break_it):
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_RUNNING", 5)
+    monkeypatch.setattr(module, "_MAX_RUNNING", 5)
     history = History(groups=3)
     for number in range(12):
         one = job(f"u{number}", name=f"{'abcdefghijkl'[number]}", estimate_s=10 + number)
@@ -238,7 +238,7 @@ def test_memory_is_bounded(monkeypatch):
     assert all(len(groups.runs) <= 3 for groups in history._groups)
     owners = history._owners
     assert max(len(owners.last), len(owners.alike), len(owners.asked), len(history._overruns)) <= 3
-    assert sum(map(len, history._running.values())) == len(history._begun) == 5
+    assert sum(map(len, history._running.values())) == len(history._request_of_running) == 5
 
 
 @pytest.mark.parametrize("bad", ["rate=-1", "rate=0.5", "groups=0", "prior=0", "rate=nan"])

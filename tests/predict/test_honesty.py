@@ -33,7 +33,7 @@ def pads(
 
 
 def middle_s(honesty: OverrunCorrection, user: str = "mal") -> float:
-    weighed = honesty.weigh(job(user), mostly_short())
+    weighed = honesty.corrected(job(user), mostly_short())
     return quantiles(mostly_short() if weighed is None else weighed, "x", 0).at(0.5) / S
 
 
@@ -45,20 +45,20 @@ def test_who_pads_is_foretold_by_where_its_card_time_goes():
 
 def test_a_few_surprises_are_no_habit():
     honesty = OverrunCorrection()
-    pads(honesty, module._FORGIVEN)
-    assert honesty.weigh(job("mal"), mostly_short()) is None
+    pads(honesty, module._IGNORED_OVERRUNS)
+    assert honesty.corrected(job("mal"), mostly_short()) is None
 
 
 def test_others_in_another_tenant_are_as_before():
     honesty = OverrunCorrection()
     pads(honesty, 9)
-    assert honesty.weigh(job("ana", tenant="other"), mostly_short()) is None
+    assert honesty.corrected(job("ana", tenant="other"), mostly_short()) is None
 
 
 def test_the_next_user_of_the_same_tenant_is_doubted_too():
     honesty = OverrunCorrection()
     pads(honesty, 9)
-    assert honesty.weigh(job("new"), mostly_short()) is not None
+    assert honesty.corrected(job("new"), mostly_short()) is not None
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.3])
@@ -67,7 +67,7 @@ def test_runs_that_merely_vary_are_honest(spread: float):
     honesty, dice = OverrunCorrection(), np.random.default_rng(1)
     for run_s in 600 * np.exp(dice.normal(0, spread, 400)):
         honesty.learn(ran(job(), run_s), 600 * S)
-        assert honesty.weigh(job(), mostly_short()) is None
+        assert honesty.corrected(job(), mostly_short()) is None
 
 
 def test_to_run_shorter_than_foretold_earns_no_credit():
@@ -84,10 +84,10 @@ def test_honest_work_wins_trust_back_and_so_does_time():
     pads(honesty, 5)
     for _ in range(5):
         honesty.learn(ran(job("mal"), 6 * 3600), 6 * 3600 * S)
-    assert honesty.weigh(job("mal"), mostly_short()) is None
+    assert honesty.corrected(job("mal"), mostly_short()) is None
     pads(honesty, 5, user="eve")
     honesty.learn(ran(job("eve"), 3600, ended_s=150 * DAY), 3600 * S)
-    assert honesty.weigh(job("eve", tenant="default"), mostly_short()) is None
+    assert honesty.corrected(job("eve", tenant="default"), mostly_short()) is None
 
 
 @pytest.mark.parametrize("how", ["cancelled", "preempted", "lost"])
@@ -95,7 +95,7 @@ def test_runs_that_were_cut_early_say_nothing(how):
     honesty = OverrunCorrection()
     for _ in range(30):
         honesty.learn(ran(job(), 5, how), 600 * S)
-    assert honesty.weigh(job(), mostly_short()) is None
+    assert honesty.corrected(job(), mostly_short()) is None
 
 
 runs = st.lists(
@@ -110,7 +110,7 @@ def test_whatever_happened_what_is_weighed_is_a_distribution_no_shorter_than_bef
     for run_us, middle_us, ended_us, user in seen:
         honesty.learn(ran(job(user), run_us / S, ended_s=ended_us / S), middle_us)
     for user in "ab":
-        weighed = honesty.weigh(job(user), mostly_short())
+        weighed = honesty.corrected(job(user), mostly_short())
         if weighed is not None:
             before, after = (quantiles(part, "x", 0) for part in (mostly_short(), weighed))
             is_sound(after)
@@ -124,7 +124,7 @@ def test_kept_as_text_it_says_the_same(seen):
         honesty.learn(ran(job(user), run_us / S, ended_s=ended_us / S), middle_us)
     other.load(json.loads(json.dumps(honesty.dump(), allow_nan=False)))
     for user in "abc":
-        one, two = (each.weigh(job(user), mostly_short()) for each in (honesty, other))
+        one, two = (each.corrected(job(user), mostly_short()) for each in (honesty, other))
         assert (one is None) == (two is None)
         assert one is None or (one == two).all()
 

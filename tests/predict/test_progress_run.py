@@ -7,7 +7,7 @@ from statistics import NormalDist
 import pytest
 
 from gpusquad.model.prediction import LEVELS, Quantiles, certain
-from gpusquad.predict._prior import blended, still_running
+from gpusquad.predict._prior import blend, remaining_if_running
 from gpusquad.predict.progress import ProgressPredictor
 
 S = 1_000_000
@@ -269,7 +269,7 @@ def test_first_the_prior_speaks_then_the_steps():
     shares = []
     for done in (10, 100, 300):
         run = Told().steps(done, 1.0)
-        own_s, prior_s = run.left_s(), still_running(prior, run.now_s * S)[LEVELS.index(0.5)] / S
+        own_s, prior_s = run.left_s(), remaining_if_running(prior, run.now_s * S)[LEVELS.index(0.5)] / S
         shares.append((run.left(prior).at(0.5) / S - own_s) / (prior_s - own_s))
     assert shares[0] > 0.6
     assert shares[1] < 0.4
@@ -290,26 +290,26 @@ def test_a_prior_that_is_contradicted_loses():
 
 def test_those_that_still_run_last_longer():
     prior = around(1000, 0.5)
-    early, late = still_running(prior, 0), still_running(prior, 1000 * S)
+    early, late = remaining_if_running(prior, 0), remaining_if_running(prior, 1000 * S)
     assert early == pytest.approx([float(value) for value in prior.values], rel=0.02)
     assert [value + 1000 * S for value in late] > [float(value) for value in prior.values]
     assert late[LEVELS.index(0.5)] < early[LEVELS.index(0.5)]
 
 
 def test_a_prior_that_is_long_over_expects_as_much_again_at_most():
-    left = still_running(around(100, 0.1), 10_000 * S)
+    left = remaining_if_running(around(100, 0.1), 10_000 * S)
     assert 0 < left[0] < left[LEVELS.index(0.5)] < 10_000 * S
 
 
 def test_a_single_number_is_a_vague_prior():
-    left = still_running(certain(HOUR, "user", 0.3), 0.0)
+    left = remaining_if_running(certain(HOUR, "user", 0.3), 0.0)
     assert left[LEVELS.index(0.5)] == pytest.approx(HOUR, rel=0.01)
     assert left[LEVELS.index(0.9)] > 1.5 * HOUR
 
 
 def test_two_that_agree_are_surer_together():
     one = normal(100, 0.3)
-    both = blended(one, one, 1.0)
+    both = blend(one, one, 1.0)
     low, middle, high = (LEVELS.index(level) for level in (0.1, 0.5, 0.9))
     assert both[high] / both[low] < one[high] / one[low]
     assert both[middle] == pytest.approx(one[middle])

@@ -14,7 +14,7 @@ from gpusquad.model.prediction import PastRun, Quantiles, certain
 from gpusquad.predict import base
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.predict.combined import CombinedPredictor
-from gpusquad.predict.replay import as_lived
+from gpusquad.predict.replay import in_original_order
 from tests.predict.past_runs import S, job, strange_runs
 
 
@@ -66,7 +66,7 @@ def test_the_next_attempt_is_foretold_when_the_one_before_is_over():
 
 
 def test_only_the_newest_are_foretold_and_all_are_learned(monkeypatch):
-    monkeypatch.setattr(base, "MOST_FORETOLD", 2)
+    monkeypatch.setattr(base, "MAX_PREDICTED", 2)
     found = diary([past(name, at_s, at_s, at_s + 1) for at_s, name in enumerate("abcd")])
     assert [name for what, name, _ in found if what == "came"] == ["c", "d"]
     assert [name for what, name, _ in found if what == "ended"] == ["a", "b", "c", "d"]
@@ -76,7 +76,7 @@ def test_only_the_newest_are_foretold_and_all_are_learned(monkeypatch):
 def test_whatever_the_past_holds_each_run_comes_then_begins_then_ends_and_ends_stay_in_order(runs):
     seen: dict[int, list[str]] = {}
     ends = []
-    for what, index, _ in as_lived(runs):
+    for what, index, _ in in_original_order(runs):
         seen.setdefault(index, []).append(what)
         ends += [index] if what == "ended" else []
     assert ends == list(range(len(runs)))

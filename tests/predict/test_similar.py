@@ -61,7 +61,7 @@ def test_what_an_owner_did_last():
     owners = Owners()
     first = job(gpus=2, estimate_s=60)
     assert owners.features(first).last == (-1, -1)
-    owners.came(first)
+    owners.submitted(first)
     owners.ended(first, 7)
     owners.ended(job(gpus=4), 9)
     again = owners.features(job(gpus=2, estimate_s=60))
@@ -79,7 +79,7 @@ def test_hours_are_halves_of_a_day():
 def test_owners_are_bounded_and_the_longest_away_go_first():
     owners = Owners(most=2)
     for user in ("a", "b", "a", "c"):
-        owners.came(job(user))
+        owners.submitted(job(user))
         owners.ended(job(user), 3)
     assert [len(kept) for kept in (owners.last, owners.alike, owners.asked)] == [2, 2, 2]
     assert owners.features(job("a")).last == (3, 3)
@@ -90,7 +90,7 @@ def test_owners_are_bounded_and_the_longest_away_go_first():
 def test_kept_as_text_it_says_the_same(seen, asked):
     owners, other = Owners(), Owners()
     for one, bin_ in seen:
-        owners.came(one)
+        owners.submitted(one)
         owners.ended(one, bin_)
     other.load(json.loads(json.dumps(owners.dump())))
     assert other.features(asked) == owners.features(asked)

@@ -103,7 +103,7 @@ def test_an_elastic_job_tells_nothing_of_sizes():
 
 
 def test_kinds_that_were_quiet_for_longest_are_forgotten(monkeypatch):
-    monkeypatch.setattr(similar_runs, "MOST_KINDS", 4)  # two groups a job
+    monkeypatch.setattr(similar_runs, "MAX_KINDS", 4)  # two groups a job
     known = SimilarRuns()
     for name in ("old", "middle", "old", "new"):
         known.learn(ran(job(name)))

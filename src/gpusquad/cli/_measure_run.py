@@ -21,7 +21,7 @@ from gpusquad.gpu.nvml import CardReader, NvmlError
 from gpusquad.measure import series_files, session
 from gpusquad.measure.cells import SeriesSpec, plan, remaining
 from gpusquad.measure.launcher import Launcher, LocalLauncher, PodLauncher, PodOptions
-from gpusquad.measure.series_runner import Options, Tell
+from gpusquad.measure.series_runner import Options, ReportProgress
 from gpusquad.measure.windows import WindowFile
 from gpusquad.measure.workloads import CATALOGUE
 from gpusquad.model.errors import Invalid
@@ -224,7 +224,7 @@ def _not_done(series: session.Series, measured: MeasurementSeries, folder: Path)
 
 
 @contextmanager
-def progress() -> Iterator[Tell]:
+def progress() -> Iterator[ReportProgress]:
     """A progress bar on stderr, if that is a terminal, with the current cell."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn

@@ -217,7 +217,7 @@ def _list(folder: Folder = None, as_json: AsJson = False) -> None:
 def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = False) -> None:
     """Show the statistically significant changes between two series of one card."""
     from gpusquad.cli._measured_files import folder_of, named
-    from gpusquad.measure.analysis.compare import as_plain, compare, in_words
+    from gpusquad.measure.analysis.compare import as_plain, compare, describe
 
     place = folder_of(folder)
     found = compare(named(older, place).measured, named(newer, place).measured)
@@ -226,7 +226,7 @@ def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = 
         return
     from gpusquad.cli._sanitize import one_line
 
-    for line in in_words(found):
+    for line in describe(found):
         typer.echo(one_line(line))
 
 
@@ -297,11 +297,11 @@ def _print_series(one: StoredSeries) -> None:
 def _print_changes(previous: StoredSeries, changed: Any) -> None:
     from gpusquad.cli._sanitize import one_line
     from gpusquad.cli._times import stamp
-    from gpusquad.measure.analysis.compare import in_words
+    from gpusquad.measure.analysis.compare import describe
     from gpusquad.model.units import US_PER_S
 
     typer.echo(f"\nCompared with the series of {stamp(previous.measured.at_us / US_PER_S)}:")
-    for line in in_words(changed):
+    for line in describe(changed):
         typer.echo(f"  {one_line(line)}")
 
 

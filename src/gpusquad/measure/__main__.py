@@ -85,9 +85,9 @@ def _show(measured: MeasurementSeries) -> None:
             + " ".join(f"{milli}:{speed:.2f}" for milli, speed in solo.by_sm)
         )
     for run in measured.co_runs:
-        told = "  ".join(f"{one.mean:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in run.ratios)
+        ratios = "  ".join(f"{one.mean:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in run.ratios)
         parts = " + ".join(f"{name}@{milli}" for name, milli in zip(run.workloads, run.sm_milli, strict=True))
-        print(f"{parts:60} {told or f'does not fit {run.out_of_memory}'}")
+        print(f"{parts:60} {ratios or f'does not fit {run.out_of_memory}'}")
 
 
 if __name__ == "__main__":

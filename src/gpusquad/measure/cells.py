@@ -76,25 +76,29 @@ def plan(wanted: SeriesSpec) -> list[CellRepeat]:
     """All repeats of cells: solo runs, all pairs once, their repeats, triples, then splits, which need new workers."""
     dice = random.Random(wanted.seed)
     alone = [MeasurementCell((CellWorkload(name),)) for name in wanted.workloads]
-    turns: list[CellRepeat] = []
+    cell_repeats: list[CellRepeat] = []
     for repeat in range(wanted.repeats):
         groups = (alone, pairs(wanted.workloads)) if repeat == 0 else ([*alone, *pairs(wanted.workloads)],)
         for group in groups:
-            turns += _shuffled(group, repeat, "base", dice)
+            cell_repeats += _shuffled(group, repeat, "base", dice)
     chosen = triples(wanted.workloads, wanted.triples, dice)
     for repeat in range(wanted.triple_repeats):
-        turns += _shuffled(chosen, repeat, "triples", dice)
+        cell_repeats += _shuffled(chosen, repeat, "triples", dice)
     split = splits(wanted)
     for repeat in range(wanted.split_repeats):
-        turns += _shuffled(split, repeat, "splits", dice)
-    return turns
+        cell_repeats += _shuffled(split, repeat, "splits", dice)
+    return cell_repeats
 
 
 def remaining(
-    turns: Sequence[CellRepeat], done: Collection[tuple[MeasurementCell, int]], full: Collection[MeasurementCell]
+    cell_repeats: Sequence[CellRepeat], done: Collection[tuple[MeasurementCell, int]], full: Collection[MeasurementCell]
 ) -> list[CellRepeat]:
     """The remaining repeats. A cell that ran out of memory is not tried again at every repeat."""
-    return [turn for turn in turns if (turn.cell, turn.repeat) not in done and turn.cell not in full]
+    return [
+        cell_repeat
+        for cell_repeat in cell_repeats
+        if (cell_repeat.cell, cell_repeat.repeat) not in done and cell_repeat.cell not in full
+    ]
 
 
 def pairs(workloads: Sequence[str]) -> list[MeasurementCell]:
@@ -132,6 +136,6 @@ def splits(wanted: SeriesSpec) -> list[MeasurementCell]:
 
 
 def _shuffled(cells: Iterable[MeasurementCell], repeat: int, stage: Stage, dice: random.Random) -> list[CellRepeat]:
-    turns = [CellRepeat(cell, repeat, stage) for cell in cells]
-    dice.shuffle(turns)
-    return turns
+    cell_repeats = [CellRepeat(cell, repeat, stage) for cell in cells]
+    dice.shuffle(cell_repeats)
+    return cell_repeats

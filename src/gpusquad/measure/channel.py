@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _CHUNK_BYTES = 65536
-_ENDS_WITHIN_S = 10.0
+_END_TIMEOUT_S = 10.0
 _OF_KUBECTL = "command terminated with exit code"
 """Text that kubectl exec adds after the last output of its program."""
 
@@ -37,7 +37,7 @@ class Channel:
             self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self._process.stdin.flush()
         except (OSError, ValueError):  # one end of the pipe is closed
-            raise WorkerGone(f"{self.label} ended{self._last_words()}") from None
+            raise WorkerGone(f"{self.label} ended{self._last_output()}") from None
 
     def answer(self, until_s: float) -> dict[str, Any]:
         """The next answer, until a time of the monotonic clock. Raises WorkerGone if there is none, or if it is not
@@ -51,13 +51,13 @@ class Channel:
         except ValueError:
             raise WorkerGone(f"{self.label} sent an invalid answer: {line[:200]!r}") from None
 
-    def ask(self, do: str, within_s: float, **request: Any) -> dict[str, Any]:
+    def ask(self, do: str, timeout_s: float, **request: Any) -> dict[str, Any]:
         self.send(do, **request)
-        return self.answer(time.monotonic() + within_s)
+        return self.answer(time.monotonic() + timeout_s)
 
-    def close(self, *, politely: bool = True) -> None:
+    def close(self, *, gracefully: bool = True) -> None:
         """Ask the process to quit and wait briefly, then kill it."""
-        if politely:
+        if gracefully:
             close_all([self])
             return
         if self._process.poll() is None:
@@ -80,13 +80,13 @@ class Channel:
         poller = select.poll()
         poller.register(number, select.POLLIN | select.POLLHUP)
         if not poller.poll(max(0.0, until_s - time.monotonic()) * 1000):
-            raise WorkerGone(f"{self.label} did not answer in time{self._last_words()}")
+            raise WorkerGone(f"{self.label} did not answer in time{self._last_output()}")
         data = os.read(number, _CHUNK_BYTES)
         if not data:
-            raise WorkerGone(f"{self.label} ended{self._last_words()}")
+            raise WorkerGone(f"{self.label} ended{self._last_output()}")
         return data
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         if self._log is None or not self._log.exists():
             return ""
         said = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -98,15 +98,17 @@ def close_all(channels: Sequence[Channel]) -> None:
     """Ask all processes to quit, then wait for all. A process that uses a card takes half a second or more to end."""
     for channel in channels:
         _sent(channel, "quit", {})
-    until_s = time.monotonic() + _ENDS_WITHIN_S
+    until_s = time.monotonic() + _END_TIMEOUT_S
     for channel in channels:
         channel.wait(until_s)
-        channel.close(politely=False)
+        channel.close(gracefully=False)
 
 
-def ask_all(channels: Sequence[Channel], do: str, within_s: float, **request: Any) -> list[dict[str, Any] | WorkerGone]:
+def ask_all(
+    channels: Sequence[Channel], do: str, timeout_s: float, **request: Any
+) -> list[dict[str, Any] | WorkerGone]:
     """Send a request to all at once. Returns the answer of each, or WorkerGone."""
-    until_s = time.monotonic() + within_s
+    until_s = time.monotonic() + timeout_s
     sent = [_sent(channel, do, request) for channel in channels]
     return [_answer(channel, until_s) if lost is None else lost for channel, lost in zip(channels, sent, strict=True)]
 

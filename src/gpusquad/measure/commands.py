@@ -25,10 +25,10 @@ from gpusquad.measure.step_counter import StepWindow, wait_until
 STEP_LINE = r"(?i)\b(?:global[_ ]step|step|iter|iteration|batch)s?\b\D{0,12}(\d{1,12})"
 """Common forms in which programs print their step."""
 _WARM_POINTS = 3
-_WARM_WITHIN_S = 150.0
-_EVERY_S = 0.005
-_ENDS_WITHIN_S = 5.0
-_PATIENCE = 10
+_WARM_UP_TIMEOUT_S = 150.0
+_POLL_INTERVAL_S = 0.005
+_END_TIMEOUT_S = 5.0
+_MAX_SILENT_WINDOWS = 10
 """A program that reports nothing for this many window lengths cannot be counted."""
 
 
@@ -65,7 +65,7 @@ class Command:
         )
         self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
         self._listener.start()
-        self._wait_for(lambda: len(self._points) >= _WARM_POINTS, time.monotonic() + _WARM_WITHIN_S)
+        self._wait_for(lambda: len(self._points) >= _WARM_POINTS, time.monotonic() + _WARM_UP_TIMEOUT_S)
         self._signal(signal.SIGSTOP)
         return {"pid": self._process.pid}
 
@@ -79,7 +79,7 @@ class Command:
             last_s = window.counted_to_s + window.tail_s
             self._wait_for(
                 lambda: len(self._points) > begun and self._points[-1][0] >= last_s,
-                last_s + _PATIENCE * (window.length_s + 1),
+                last_s + _MAX_SILENT_WINDOWS * (window.length_s + 1),
             )
         finally:
             self._signal(signal.SIGSTOP)
@@ -92,7 +92,7 @@ class Command:
             for sign in (signal.SIGTERM, signal.SIGCONT):
                 _signal_group(process, sign)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_ENDS_WITHIN_S)
+                process.wait(_END_TIMEOUT_S)
             _signal_group(process, signal.SIGKILL)
             process.wait()
         return {}
@@ -102,12 +102,12 @@ class Command:
             self._read_report()
             assert self._process is not None
             if self._process.poll() is not None:
-                self._listener.join(_ENDS_WITHIN_S)  # its last output may still be in the pipe
+                self._listener.join(_END_TIMEOUT_S)  # its last output may still be in the pipe
                 said = "\n".join(self._said)
                 raise RuntimeError(f"the command ended with {self._process.returncode}: {said[-1000:]}")
             if time.monotonic() > until_s:
                 raise RuntimeError("the command reports no progress: call gpusquad.progress, or give a pattern")
-            time.sleep(_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
 
-WITHIN_S = 60.0
+TIMEOUT_S = 60.0
 RIGHTS = (("create", "pods"), ("get", "pods"), ("delete", "pods"), ("create", "pods/exec"))
 """Rights that measuring in a pod needs. See "In a pod" of the guide on interference."""
 
@@ -25,10 +25,10 @@ class Kubectl:
 
     def __call__(self, *arguments: str, words: str = "") -> str:
         """Its output. Raises Invalid if it failed or did not end in time."""
-        code, said, complaint = self._run(arguments, words)
+        code, output, errors = self._run(arguments, words)
         if code != 0:
-            raise Invalid("pod", f"{self.program} {arguments[0]}: {(complaint or said).strip()[-500:]}")
-        return said
+            raise Invalid("pod", f"{self.program} {arguments[0]}: {(errors or output).strip()[-500:]}")
+        return output
 
     def check_rights(self) -> None:
         """Check rights before a pod is created. A missing right would otherwise be noticed only after the image was
@@ -42,12 +42,10 @@ class Kubectl:
 
     def _may(self, verb: str, resource: str) -> bool:
         kind, _, part = resource.partition("/")
-        _, said, complaint = self._run(("auth", "can-i", verb, kind, *([f"--subresource={part}"] if part else [])), "")
-        answer = said.split(maxsplit=1)[0] if said.strip() else ""
+        _, output, errors = self._run(("auth", "can-i", verb, kind, *([f"--subresource={part}"] if part else [])), "")
+        answer = output.split(maxsplit=1)[0] if output.strip() else ""
         if answer not in ("yes", "no"):
-            raise Invalid(
-                "engine", f"the cluster does not answer: {complaint.strip()[-500:]}", "check that kubectl works"
-            )
+            raise Invalid("engine", f"the cluster does not answer: {errors.strip()[-500:]}", "check that kubectl works")
         return answer == "yes"
 
     def _run(self, arguments: tuple[str, ...], words: str) -> tuple[int, str, str]:
@@ -58,13 +56,13 @@ class Kubectl:
             start_new_session=True,  # an interrupt at the terminal is handled by this process
         )  # fmt: skip
         try:
-            said, complaint = process.communicate(words, timeout=WITHIN_S)
+            output, errors = process.communicate(words, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise Invalid("pod", f"{self.program} {arguments[0]} did not end within {WITHIN_S:g} s") from None
+            raise Invalid("pod", f"{self.program} {arguments[0]} did not end within {TIMEOUT_S:g} s") from None
         except BaseException:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(WITHIN_S)
+                process.wait(TIMEOUT_S)
             raise
-        return process.returncode, said, complaint
+        return process.returncode, output, errors

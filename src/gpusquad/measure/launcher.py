@@ -25,7 +25,7 @@ from gpusquad.model.errors import Invalid
 _log = logging.getLogger(__name__)
 
 CONTAINER = "main"
-_EVERY_S = 1.0
+_POLL_INTERVAL_S = 1.0
 _DELETED: pod_state.Pod = {"metadata": {"deletionTimestamp": "unknown"}}
 
 
@@ -75,7 +75,7 @@ class PodOptions:
     """Only on this node. Empty: any node with a free card."""
     scheduler: str = "gpusquad"
     python: str = "python3"
-    ready_within_s: float = 600.0
+    ready_timeout_s: float = 600.0
     kubectl: str = "kubectl"
 
 
@@ -127,18 +127,18 @@ class PodLauncher:
 
     def _wait(self) -> None:
         """Wait until the pod is ready. Raises Invalid if it cannot become ready, or is not ready in time."""
-        options, until_s = self._options, time.monotonic() + self._options.ready_within_s
+        options, until_s = self._options, time.monotonic() + self._options.ready_timeout_s
         where = f"{options.namespace}/{options.name}"
         while True:
             pod = self._seen()
             if pod_state.is_ready(pod):
                 return
-            if why := pod_state.trouble(pod):
+            if why := pod_state.failure_reason(pod):
                 raise Invalid("pod", f"{where} cannot run: {why}", f"its image is {options.image}")
             if time.monotonic() > until_s:
-                problem = f"{where} was not ready within {options.ready_within_s:g} s: {pod_state.waits_for(pod)}"
+                problem = f"{where} was not ready within {options.ready_timeout_s:g} s: {pod_state.pending_reason(pod)}"
                 raise Invalid("pod", problem, "gpusquad nodes shows whether a card is free")
-            time.sleep(_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
 
     def _seen(self) -> pod_state.Pod:
         text = self._kubectl("get", "pod", self._options.name, "--ignore-not-found", "-o", "json")

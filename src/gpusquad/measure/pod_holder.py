@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 IDLE_S = 120.0
-_EVERY_S = 1.0
-_OURS = b"\0gpusquad.gpu.measure."
+_POLL_INTERVAL_S = 1.0
+_MODULES = b"\0gpusquad.gpu.measure."
 
 
-def hold(idle_s: float = IDLE_S, processes: Path = Path("/proc"), every_s: float = _EVERY_S) -> None:
+def hold(idle_s: float = IDLE_S, processes: Path = Path("/proc"), every_s: float = _POLL_INTERVAL_S) -> None:
     """Return when no worker and no monitor has run for this long."""
     last_s = time.monotonic()
     while time.monotonic() - last_s < idle_s:
@@ -32,7 +32,7 @@ def hold(idle_s: float = IDLE_S, processes: Path = Path("/proc"), every_s: float
 def is_measuring(processes: Path) -> bool:
     """Whether another gpusquad module runs in this container."""
     own = str(os.getpid())
-    return any(_OURS in _words(folder) for folder in processes.glob("[0-9]*") if folder.name != own)
+    return any(_MODULES in _words(folder) for folder in processes.glob("[0-9]*") if folder.name != own)
 
 
 def _words(folder: Path) -> bytes:

@@ -21,18 +21,18 @@ def is_ready(pod: Pod) -> bool:
     return _condition(pod, "Ready").get("status") == "True"
 
 
-def trouble(pod: Pod) -> str:
+def failure_reason(pod: Pod) -> str:
     """Why the pod will not come up. Empty: it may."""
     status = pod.get("status", {})
     if "deletionTimestamp" in pod.get("metadata", {}):
         return "it was deleted before it was ready"
     if status.get("phase") in ENDED:
-        told = _text(status) or next(filter(None, map(_text, _states(pod, "terminated"))), "")
-        return f"it ended: {told}" if told else "it ended"
+        reason = _text(status) or next(filter(None, map(_text, _states(pod, "terminated"))), "")
+        return f"it ended: {reason}" if reason else "it ended"
     return next((_text(state) for state in _states(pod, "waiting") if state.get("reason") in HOPELESS), "")
 
 
-def waits_for(pod: Pod) -> str:
+def pending_reason(pod: Pod) -> str:
     """What the pod waits for, as reported by its status."""
     waiting = next(filter(None, map(_text, _states(pod, "waiting"))), "")
     if waiting:

@@ -9,8 +9,8 @@ from typing import Any
 from gpusquad.measure.cells import MeasurementCell
 from gpusquad.measure.channel import Channel, WorkerGone, ask_all, close_all
 
-HELLO_WITHIN_S = 180.0
-PARK_WITHIN_S = 30.0
+HELLO_TIMEOUT_S = 180.0
+PARK_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,16 +65,16 @@ class WorkerPool:
         """
         missing = [one for one in dict.fromkeys(wanted) if one not in self.workers]
         over = len(self.workers) + len(missing) - self.most
-        self._let_go([one for one in self.workers if one not in wanted][: max(0, over)])
+        self._stop_workers([one for one in self.workers if one not in wanted][: max(0, over)])
         started = [Worker(one, self.start(one)) for one in missing]
         lost: dict[WorkerId, WorkerGone] = {}
-        answers = ask_all([one.channel for one in started], "hello", HELLO_WITHIN_S)
+        answers = ask_all([one.channel for one in started], "hello", HELLO_TIMEOUT_S)
         for worker, answer in zip(started, answers, strict=True):
             if isinstance(answer, WorkerGone) or "error" in answer:
                 lost[worker.id] = (
                     answer if isinstance(answer, WorkerGone) else WorkerGone(f"{worker.id}: {answer['error']}")
                 )
-                worker.channel.close(politely=False)
+                worker.channel.close(gracefully=False)
             else:
                 worker.pid = int(answer["pid"])
                 self.workers[worker.id] = worker
@@ -87,19 +87,19 @@ class WorkerPool:
 
     def drop(self, worker: Worker) -> None:
         """Drop a worker that hangs or has ended."""
-        worker.channel.close(politely=False)
+        worker.channel.close(gracefully=False)
         self.workers.pop(worker.id, None)
 
-    def ask(self, workers: Sequence[Worker], do: str, within_s: float, **request: Any) -> list[dict[str, Any]]:
+    def ask(self, workers: Sequence[Worker], do: str, timeout_s: float, **request: Any) -> list[dict[str, Any]]:
         """Send a request to all. Raises WorkerGone if one of them is gone or reports an error. Those that are gone are
         dropped.
         """
-        return [_sound(worker, answer) for worker, answer in self.try_ask(workers, do, within_s, **request)]
+        return [_checked_answer(worker, answer) for worker, answer in self.try_ask(workers, do, timeout_s, **request)]
 
     def try_ask(
-        self, workers: Sequence[Worker], do: str, within_s: float, **request: Any
+        self, workers: Sequence[Worker], do: str, timeout_s: float, **request: Any
     ) -> list[tuple[Worker, dict[str, Any] | WorkerGone]]:
-        answers = ask_all([one.channel for one in workers], do, within_s, **request)
+        answers = ask_all([one.channel for one in workers], do, timeout_s, **request)
         for worker, answer in zip(workers, answers, strict=True):
             if isinstance(answer, WorkerGone):
                 self.drop(worker)
@@ -109,19 +109,19 @@ class WorkerPool:
         asked = [one for one in workers if one.is_built]
         for one in asked:
             one.is_built = False
-        self.ask(asked, "park", PARK_WITHIN_S)
+        self.ask(asked, "park", PARK_TIMEOUT_S)
 
     def close(self) -> None:
-        self._let_go(list(self.workers))
+        self._stop_workers(list(self.workers))
 
     def keep_only(self, needed: Container[WorkerId]) -> None:
-        self._let_go([one for one in self.workers if one not in needed])
+        self._stop_workers([one for one in self.workers if one not in needed])
 
-    def _let_go(self, ids: Sequence[WorkerId]) -> None:
+    def _stop_workers(self, ids: Sequence[WorkerId]) -> None:
         close_all([self.workers.pop(one).channel for one in ids])
 
 
-def _sound(worker: Worker, answer: Mapping[str, Any] | WorkerGone) -> dict[str, Any]:
+def _checked_answer(worker: Worker, answer: Mapping[str, Any] | WorkerGone) -> dict[str, Any]:
     if isinstance(answer, WorkerGone):
         raise answer
     if "error" in answer:

@@ -28,7 +28,7 @@ FOLDER = "interference"
 SUFFIX = ".json"
 _LATEST_US = 2**53
 """In the year 2255."""
-_NAME_MOST = 60
+_MAX_NAME_CHARS = 60
 """Largest length of each part of a file name, because a card's model may have any name."""
 
 
@@ -121,7 +121,7 @@ def file_name(measured: MeasurementSeries) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-.")[:_NAME_MOST] or "unknown"
+    return re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-.")[:_MAX_NAME_CHARS] or "unknown"
 
 
 def _write(path: Path, text: str) -> None:

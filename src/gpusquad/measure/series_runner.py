@@ -17,12 +17,12 @@ from gpusquad.measure.pool import Worker, WorkerId, WorkerPool, workers_of
 from gpusquad.measure.windows import Measurement
 from gpusquad.model.errors import Invalid
 
-STEWARD_WITHIN_S = 60.0
+MONITOR_TIMEOUT_S = 60.0
 _TAIL_S = 0.05
 _TRIES = 6
-_LONGEST_DELAY_S = 3.0
-_FEWEST_STEPS = 3
-_MOST_STRETCH = 4
+_MAX_DELAY_S = 3.0
+_MIN_STEPS = 3
+_MAX_STRETCH = 4
 """A window with too few steps of a workload is lengthened, up to this factor."""
 _SLACK_BYTES = 64 * 2**20
 
@@ -45,31 +45,31 @@ class Options:
     """Time that workloads run together before counting starts."""
     memory_bytes: int | None = None
     """Card memory for all workloads of a cell together. None: all of it."""
-    most_workers: int = 40
-    patience_s: float = 20.0
+    max_workers: int = 40
+    answer_timeout_s: float = 20.0
     """A worker whose answer for a window is this late hangs. One step of the slowest workload is far shorter."""
-    build_within_s: float = 180.0
+    build_timeout_s: float = 180.0
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Arguments of a workload's worker, if they are more than its name."""
 
 
 Env = Callable[[int], Mapping[str, str]]
 """The environment of a worker with this many thousandths of the SMs."""
-Tell = Callable[[int, int, str], None]
+ReportProgress = Callable[[int, int, str], None]
 """Progress: done, total, description of the next cell."""
 
 
 class SeriesRunner:
-    """``with SeriesRunner(…) as runner: runner.play(turns, record)``."""
+    """``with SeriesRunner(…) as runner: runner.play(cell_repeats, record)``."""
 
     def __init__(self, launcher: Launcher, env: Env, options: Options, card: str = "0") -> None:
         self._launcher = launcher
         self._env = env
         self._options = options
         self._card = card
-        self._pool = WorkerPool(self._start, options.most_workers)
-        self._steward: Channel | None = None
-        self._clock_ahead_s = 0.0
+        self._pool = WorkerPool(self._start, options.max_workers)
+        self._monitor: Channel | None = None
+        self._clock_offset_s = 0.0
         self._delay_s = launcher.start_delay_s
         self._begun_s = time.monotonic()
         self._lengths_s: dict[MeasurementCell, float] = {}
@@ -78,11 +78,11 @@ class SeriesRunner:
 
     def __enter__(self) -> SeriesRunner:
         module = "gpusquad.measure.card.monitor"
-        self._steward = self._launcher.start("steward", module, ["--card", self._card], self._env(1000))
+        self._monitor = self._launcher.start("monitor", module, ["--card", self._card], self._env(1000))
         try:
             asked_s = time.monotonic()
-            seen = self._ask_steward("hello")
-            self._clock_ahead_s = float(seen["now_s"]) - (asked_s + time.monotonic()) / 2
+            seen = self._ask_monitor("hello")
+            self._clock_offset_s = float(seen["now_s"]) - (asked_s + time.monotonic()) / 2
             self.card = CardUnderTest(str(seen["gpu"]), str(seen["driver"]), int(seen["total_bytes"]))
         except WorkerGone as lost:
             self.__exit__()
@@ -91,14 +91,14 @@ class SeriesRunner:
 
     def __exit__(self, *_: object) -> None:
         self._pool.close()
-        if self._steward is not None:
-            self._steward.close()
+        if self._monitor is not None:
+            self._monitor.close()
 
     def play(
         self,
-        turns: Sequence[CellRepeat],
+        cell_repeats: Sequence[CellRepeat],
         record: Callable[[Measurement], None],
-        tell: Tell = lambda done, of, what: None,
+        report: ReportProgress = lambda done, of, what: None,
         until_s: float = float("inf"),
     ) -> None:
         """Measure all repeats in their order, until the time is up. A cell that does not fit or fails is not tried
@@ -106,50 +106,50 @@ class SeriesRunner:
         """
         given_up: set[MeasurementCell] = set()
         done = 0
-        for _, stage in groupby(turns, key=lambda turn: turn.stage):
-            ahead = list(stage)
-            self._pool.keep_only({one for turn in turns[done:] for one in workers_of(turn.cell)})
-            self._prepare(ahead, until_s)
-            for turn in ahead:
+        for _, stage in groupby(cell_repeats, key=lambda cell_repeat: cell_repeat.stage):
+            stage_repeats = list(stage)
+            self._pool.keep_only({one for cell_repeat in cell_repeats[done:] for one in workers_of(cell_repeat.cell)})
+            self._prepare(stage_repeats, until_s)
+            for cell_repeat in stage_repeats:
                 if time.monotonic() >= until_s:
                     return
                 done += 1
-                if turn.cell in given_up:
+                if cell_repeat.cell in given_up:
                     continue
-                tell(done, len(turns), str(turn.cell))
-                measured = self.measure(turn)
+                report(done, len(cell_repeats), str(cell_repeat.cell))
+                measured = self.measure(cell_repeat)
                 if measured.failed or not measured.fits:
-                    given_up.add(turn.cell)
+                    given_up.add(cell_repeat.cell)
                 record(measured)
 
-    def measure(self, turn: CellRepeat) -> Measurement:
+    def measure(self, cell_repeat: CellRepeat) -> Measurement:
         """Measure one window. A failure of a worker is the result of this cell only."""
         at_s = time.monotonic() - self._begun_s
-        length_s = self._lengths_s.get(turn.cell, self._options.length_s)
+        length_s = self._lengths_s.get(cell_repeat.cell, self._options.length_s)
         try:
-            lost = self._pool.ready(ids := workers_of(turn.cell))
+            lost = self._pool.ready(ids := workers_of(cell_repeat.cell))
             if lost:
                 raise next(iter(lost.values()))
             workers = [self._pool.use(one) for one in ids]
             full = self._make_ready(workers)
             if any(full):
-                return Measurement(turn.cell, turn.repeat, length_s, out_of_memory=full, at_s=at_s)
+                return Measurement(cell_repeat.cell, cell_repeat.repeat, length_s, out_of_memory=full, at_s=at_s)
             answers, seen = self._window(workers, length_s)
-            fewest = min((float(answer.get("steps", _FEWEST_STEPS)) for answer in answers), default=_FEWEST_STEPS)
-            if fewest < _FEWEST_STEPS and turn.cell not in self._lengths_s:
-                length_s = self._lengths_s[turn.cell] = length_s * stretch(fewest)
+            fewest = min((float(answer.get("steps", _MIN_STEPS)) for answer in answers), default=_MIN_STEPS)
+            if fewest < _MIN_STEPS and cell_repeat.cell not in self._lengths_s:
+                length_s = self._lengths_s[cell_repeat.cell] = length_s * stretch(fewest)
                 answers, seen = self._window(workers, length_s)
         except WorkerGone as lost:
-            return Measurement(turn.cell, turn.repeat, length_s, failed=str(lost), at_s=at_s)
+            return Measurement(cell_repeat.cell, cell_repeat.repeat, length_s, failed=str(lost), at_s=at_s)
         held_bytes = sum(worker.now_bytes for worker in workers)
         full = tuple(bool(answer["out_of_memory"]) for answer in answers)
         for worker, is_full in zip(workers, full, strict=True):
             worker.is_built = not is_full
         if any(full):
-            return Measurement(turn.cell, turn.repeat, length_s, out_of_memory=full, at_s=at_s)
+            return Measurement(cell_repeat.cell, cell_repeat.repeat, length_s, out_of_memory=full, at_s=at_s)
         return Measurement(
-            turn.cell,
-            turn.repeat,
+            cell_repeat.cell,
+            cell_repeat.repeat,
             length_s,
             steps=tuple(float(answer["steps"]) for answer in answers),
             out_of_memory=full,
@@ -167,34 +167,34 @@ class SeriesRunner:
         arguments = self._options.arguments.get(one.workload, (one.workload,))
         return self._launcher.start(str(one), "gpusquad.measure.worker", arguments, self._env(one.sm_milli))
 
-    def _prepare(self, turns: Sequence[CellRepeat], until_s: float) -> None:
+    def _prepare(self, cell_repeats: Sequence[CellRepeat], until_s: float) -> None:
         """Start and build all workers of a stage in parallel. A start takes seconds, most of them waiting."""
-        wanted = list(dict.fromkeys(one for turn in turns for one in workers_of(turn.cell)))
+        wanted = list(dict.fromkeys(one for cell_repeat in cell_repeats for one in workers_of(cell_repeat.cell)))
         if not wanted or time.monotonic() >= until_s:
             return
-        self._ask_steward("room", free_bytes=-1)
-        before_bytes = int(self._ask_steward("memory")["used_bytes"])
+        self._ask_monitor("room", free_bytes=-1)
+        before_bytes = int(self._ask_monitor("memory")["used_bytes"])
         up = set(self._pool.workers)
-        self._pool.ready(wanted[: self._options.most_workers])
-        fresh = [worker for one, worker in self._pool.workers.items() if one not in up]
-        used_bytes = int(self._ask_steward("memory")["used_bytes"])
-        for worker in fresh:
-            worker.context_bytes = max(0, used_bytes - before_bytes) // len(fresh)
-        self._weigh(fresh)
+        self._pool.ready(wanted[: self._options.max_workers])
+        started = [worker for one, worker in self._pool.workers.items() if one not in up]
+        used_bytes = int(self._ask_monitor("memory")["used_bytes"])
+        for worker in started:
+            worker.context_bytes = max(0, used_bytes - before_bytes) // len(started)
+        self._weigh(started)
         asked = [one for one in self._pool.workers.values() if one.id in wanted and not one.is_built]
-        for worker, answer in self._pool.try_ask(asked, "build", self._options.build_within_s):
+        for worker, answer in self._pool.try_ask(asked, "build", self._options.build_timeout_s):
             if not isinstance(answer, WorkerGone) and "error" not in answer:  # errors are reported by the cells
                 _note_built(worker, answer)
         self._weigh([worker for worker in asked if worker.is_built])
 
     def _build(self, worker: Worker) -> None:
         """Build a worker, unless memory is short. Raises WorkerGone on any other failure."""
-        _note_built(worker, self._pool.ask([worker], "build", self._options.build_within_s)[0])
+        _note_built(worker, self._pool.ask([worker], "build", self._options.build_timeout_s)[0])
         self._weigh([worker])
 
     def _weigh(self, workers: Sequence[Worker]) -> None:
         """Set the memory of each process as NVML reports it. Without a report, the computed value stays."""
-        by_process = self._ask_steward("memory")["by_process"]
+        by_process = self._ask_monitor("memory")["by_process"]
         for worker in workers:
             seen_bytes = int(by_process.get(str(worker.pid), 0))
             if seen_bytes and worker.is_built:
@@ -230,7 +230,7 @@ class SeriesRunner:
         """The ballast leaves the cell its limit. Built workers that certainly fit stay; else building is tried."""
         left_bytes = free_for(limit_bytes, [worker.now_bytes for worker in workers])
         if all(worker.is_built for worker in workers) and left_bytes >= 0:
-            self._ask_steward("room", free_bytes=left_bytes)
+            self._ask_monitor("room", free_bytes=left_bytes)
             return tuple(False for _ in workers)
         self._pool.park(workers)
         self._weigh(workers)
@@ -249,11 +249,11 @@ class SeriesRunner:
 
     def _leave_free(self, wanted_bytes: int, cell: Sequence[Worker]) -> None:
         """Hold the rest of the card. If other workers hold too much of it, they are parked."""
-        free_bytes = int(self._ask_steward("room", free_bytes=wanted_bytes)["free_bytes"])
+        free_bytes = int(self._ask_monitor("room", free_bytes=wanted_bytes)["free_bytes"])
         missing_bytes = wanted_bytes - free_bytes - _SLACK_BYTES
         if missing_bytes > 0:
             self._pool.park(to_park(missing_bytes, self._idle(cell)))
-            self._ask_steward("room", free_bytes=wanted_bytes)
+            self._ask_monitor("room", free_bytes=wanted_bytes)
 
     # -- windows ---------------------------------------------------------------------------------------------------
 
@@ -263,32 +263,32 @@ class SeriesRunner:
             answers, seen = self._try_window(workers, length_s)
             if not any(answer.get("late") for answer in answers):
                 return answers, seen
-            self._delay_s = min(2 * self._delay_s, _LONGEST_DELAY_S)
+            self._delay_s = min(2 * self._delay_s, _MAX_DELAY_S)
         raise WorkerGone("workers received every window too late: the machine is overloaded")
 
     def _try_window(self, workers: Sequence[Worker], length_s: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """On the clock of the workers' machine."""
         lead_in_s = self._options.lead_in_s
-        start_s = time.monotonic() + self._clock_ahead_s + self._delay_s
+        start_s = time.monotonic() + self._clock_offset_s + self._delay_s
         counted_s = start_s + lead_in_s
-        assert self._steward is not None
-        self._steward.send("watch", from_s=counted_s, to_s=counted_s + length_s)
+        assert self._monitor is not None
+        self._monitor.send("watch", from_s=counted_s, to_s=counted_s + length_s)
         times = {"start_s": start_s, "lead_in_s": lead_in_s, "length_s": length_s, "tail_s": _TAIL_S}
-        within_s = self._delay_s + lead_in_s + length_s + self._options.patience_s
+        timeout_s = self._delay_s + lead_in_s + length_s + self._options.answer_timeout_s
         try:
-            answers = self._pool.ask(workers, "run", within_s, **times)
+            answers = self._pool.ask(workers, "run", timeout_s, **times)
         finally:
-            seen = self._steward.answer(time.monotonic() + STEWARD_WITHIN_S)
+            seen = self._monitor.answer(time.monotonic() + MONITOR_TIMEOUT_S)
         return answers, _checked(seen)
 
-    def _ask_steward(self, do: str, **request: Any) -> dict[str, Any]:
-        assert self._steward is not None
-        return _checked(self._steward.ask(do, STEWARD_WITHIN_S, **request))
+    def _ask_monitor(self, do: str, **request: Any) -> dict[str, Any]:
+        assert self._monitor is not None
+        return _checked(self._monitor.ask(do, MONITOR_TIMEOUT_S, **request))
 
 
 def stretch(steps: float) -> int:
     """The factor by which to lengthen a window with this number of steps."""
-    return min(_MOST_STRETCH, math.ceil((_FEWEST_STEPS + 1) / max(steps, 1e-9)))
+    return min(_MAX_STRETCH, math.ceil((_MIN_STEPS + 1) / max(steps, 1e-9)))
 
 
 def _note_built(worker: Worker, answer: Mapping[str, Any]) -> None:
@@ -299,5 +299,5 @@ def _note_built(worker: Worker, answer: Mapping[str, Any]) -> None:
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
-        raise WorkerGone(f"steward: {answer['error']}")
+        raise WorkerGone(f"card monitor: {answer['error']}")
     return answer

@@ -13,7 +13,7 @@ from gpusquad.gpu.mps import Mps, no_daemon_env
 from gpusquad.measure.aggregate import gather
 from gpusquad.measure.cells import SeriesSpec, plan, remaining
 from gpusquad.measure.launcher import Launcher
-from gpusquad.measure.series_runner import Env, Options, SeriesRunner, Tell
+from gpusquad.measure.series_runner import Env, Options, ReportProgress, SeriesRunner
 from gpusquad.measure.windows import WindowFile
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import SHARING_MODES, MeasurementSeries, MeasurementSetting, Sharing
@@ -38,7 +38,7 @@ def measure(
     series: Series,
     launcher: Launcher,
     folder: Path,
-    tell: Tell = lambda done, of, what: None,
+    report: ReportProgress = lambda done, of, what: None,
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
 ) -> MeasurementSeries:
     """Measure what is missing in the folder, and write the combined series."""
@@ -53,7 +53,7 @@ def measure(
         file = WindowFile(folder / WINDOWS_FILE, setting, series.options.length_s)
         done = {(one.cell, one.repeat) for one in file.kept if not one.failed}
         full = {one.cell for one in file.kept if not one.fits}
-        conductor.play(remaining(plan(wanted), done, full), file.add, tell, until_s)
+        conductor.play(remaining(plan(wanted), done, full), file.add, report, until_s)
     measured = gather(file.kept, setting, now_us())
     text = json.dumps(to_data(measured), indent=1)
     (folder / MEASURED_FILE).write_text(text + "\n", encoding="utf-8")

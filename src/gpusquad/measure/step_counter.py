@@ -74,11 +74,11 @@ class CudaMarks:
     def mark(self) -> None:
         self._waiting.append(self._recorded())
         while len(self._waiting) > IN_FLIGHT:
-            self._settle()
+            self._record_oldest()
 
     def drained(self) -> list[float]:
         while self._waiting:
-            self._settle()
+            self._record_oldest()
         return list(self._done)
 
     def _recorded(self) -> Any:
@@ -86,7 +86,7 @@ class CudaMarks:
         event.record()
         return event
 
-    def _settle(self) -> None:
+    def _record_oldest(self) -> None:
         event = self._waiting.popleft()
         event.synchronize()
         self._done.append(self._base_s + self._base.elapsed_time(event) / 1000)

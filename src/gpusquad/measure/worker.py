@@ -18,7 +18,12 @@ from gpusquad.measure.step_counter import CudaMarks, HostMarks, StepWindow, run,
 from gpusquad.measure.workloads import Step, Workload, find
 
 WARM_UP_STEPS = 4
-_NO_ROOM = ("out of memory", "alloc_failed", "cudnn_status_not_initialized", "cublas_status_not_initialized")
+_OUT_OF_MEMORY_TEXTS = (
+    "out of memory",
+    "alloc_failed",
+    "cudnn_status_not_initialized",
+    "cublas_status_not_initialized",
+)
 
 
 class Runner(Protocol):
@@ -95,7 +100,7 @@ def _torch() -> Any:
 def is_no_room(error: BaseException) -> bool:
     """Whether an error means that card memory ran out, as worded by the library that noticed it."""
     text = f"{type(error).__name__} {error}".lower()
-    return isinstance(error, MemoryError) or any(words in text for words in _NO_ROOM)
+    return isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY_TEXTS)
 
 
 def _or_no_room(runner: Runner, act: Any) -> Answer:

@@ -40,7 +40,7 @@ def shares(hazards: Floats, last: int | None = None) -> Floats:
     return result
 
 
-def quantiles(part: Floats, source: str, confidence: float, most_us: int | None = None,
+def quantiles(part: Floats, source: str, confidence: float, max_us: int | None = None,
               levels: tuple[float, ...] = LEVELS, asked: Floats | None = None) -> Quantiles:  # fmt: skip
     """Values at the levels, interpolated within a bin along its logarithm. ``asked``: levels to look the values up at
     instead, if experience shows that they are calibrated.
@@ -51,9 +51,9 @@ def quantiles(part: Floats, source: str, confidence: float, most_us: int | None 
     below = np.where(bins > 0, reached[bins - 1], 0.0)
     inside = np.clip((wanted - below) / np.maximum(reached[bins] - below, 1e-12), 0.0, 1.0)
     values = _EDGES_US[bins] * (_EDGES_US[bins + 1] / _EDGES_US[bins]) ** inside
-    if most_us is not None:
-        most_us = min(max(1, most_us), NOTHING_KNOWN_US)
-        levels, values = (*levels, 1.0), np.minimum(np.append(values, most_us), most_us)
+    if max_us is not None:
+        max_us = min(max(1, max_us), NOTHING_KNOWN_US)
+        levels, values = (*levels, 1.0), np.minimum(np.append(values, max_us), max_us)
     return Quantiles(levels, tuple(np.maximum.accumulate(values).astype(np.int64).tolist()), source, confidence)
 
 

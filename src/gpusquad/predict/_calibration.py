@@ -18,16 +18,16 @@ from gpusquad.predict._bins import Floats
 _NOMINAL = np.asarray(LEVELS)
 _NOMINAL_ODDS = np.log(_NOMINAL / (1 - _NOMINAL))
 _SPREAD = np.sqrt(_NOMINAL * (1 - _NOMINAL))
-_MOST = 4.0
+_MAX_OFFSET = 4.0
 """Largest correction, in log odds. It turns a median into at most a P98."""
 
 
 class QuantileCalibration:
     """The levels to look up so that the quantiles are calibrated: an offset for all tenants, plus one per tenant."""
 
-    def __init__(self, rate: float, most_tenants: int = 10_000) -> None:
+    def __init__(self, rate: float, max_tenants: int = 10_000) -> None:
         self.rate = rate
-        self.most_tenants = most_tenants
+        self.max_tenants = max_tenants
         self._all = np.zeros(len(LEVELS))
         self._tenants: OrderedDict[str, Floats] = OrderedDict()
 
@@ -36,18 +36,20 @@ class QuantileCalibration:
         odds = _NOMINAL_ODDS + self._all + self._tenants.get(tenant, 0.0)
         return np.maximum.accumulate(1 / (1 + np.exp(-odds)))
 
-    def learn(self, tenant: str, foretold: Sequence[int], run_us: int, was_cut: bool) -> None:
+    def learn(self, tenant: str, predicted: Sequence[int], run_us: int, was_cut: bool) -> None:
         """Learn from a finished run and its prediction. A run that was cut short is only known to have passed the
         values below its run time.
         """
-        passed = np.asarray(foretold) < run_us
+        passed = np.asarray(predicted) < run_us
         step = self.rate * (passed - (1 - _NOMINAL)) / _SPREAD
         if was_cut:
             step = np.where(passed, step, 0.0)
-        self._all = np.clip(self._all + step / 2, -_MOST, _MOST)
+        self._all = np.clip(self._all + step / 2, -_MAX_OFFSET, _MAX_OFFSET)
         own = self._tenants.pop(tenant, None)
-        self._tenants[tenant] = np.clip((np.zeros(len(LEVELS)) if own is None else own) + step / 2, -_MOST, _MOST)
-        if len(self._tenants) > self.most_tenants:
+        self._tenants[tenant] = np.clip(
+            (np.zeros(len(LEVELS)) if own is None else own) + step / 2, -_MAX_OFFSET, _MAX_OFFSET
+        )
+        if len(self._tenants) > self.max_tenants:
             self._tenants.popitem(last=False)
 
     def dump(self) -> dict[str, Any]:
@@ -55,7 +57,7 @@ class QuantileCalibration:
 
     def load(self, dumped: dict[str, Any]) -> None:
         self._all = _offsets(dumped["all"])
-        kept = dumped["tenants"][-self.most_tenants :]
+        kept = dumped["tenants"][-self.max_tenants :]
         self._tenants = OrderedDict((str(name), _offsets(own)) for name, own in kept)
 
 

@@ -15,10 +15,10 @@ from gpusquad.predict._bins import Floats
 from gpusquad.predict._similarity import family
 
 _HOUR_US = 3600 * US_PER_S
-_KEEPS = 0.8
+_DECAY = 0.8
 """Weight that a run keeps in a decaying mean when the next run ends."""
 _UNKNOWN = -1.0
-_AWAY_US = 60 * 86400 * US_PER_S
+_FORGET_US = 60 * 86400 * US_PER_S
 """An owner not seen for two months counts as unknown."""
 
 
@@ -28,7 +28,7 @@ def log_s(us: float) -> float:
 
 
 @dataclass(slots=True)
-class Habit:
+class OwnerHistory:
     """The last runs of one owner, or of one owner with one request or one kind of name."""
 
     runs: int = 0
@@ -38,17 +38,17 @@ class Habit:
     square: float = 0.0
     used: float = 0.0
     """Logarithm of the used fraction of the estimate; decaying mean."""
-    came_us: int = -_AWAY_US
-    ended_us: int = -_AWAY_US
+    came_us: int = -_FORGET_US
+    ended_us: int = -_FORGET_US
     running: dict[str, int] = field(default_factory=dict)
 
     def learn(self, length: float, used: float, at_us: int) -> None:
         if self.runs == 0:
             self.mean, self.square, self.used = length, length * length, used
         else:
-            self.mean += (1 - _KEEPS) * (length - self.mean)
-            self.square += (1 - _KEEPS) * (length * length - self.square)
-            self.used += (1 - _KEEPS) * (used - self.used)
+            self.mean += (1 - _DECAY) * (length - self.mean)
+            self.square += (1 - _DECAY) * (length * length - self.square)
+            self.used += (1 - _DECAY) * (used - self.used)
         self.before, self.last, self.runs, self.ended_us = self.last, length, self.runs + 1, at_us
 
     @property
@@ -56,16 +56,16 @@ class Habit:
         return max(0.0, self.square - self.mean * self.mean) ** 0.5
 
 
-class Habits:
+class OwnerHistories:
     """Bounded. The owner seen least recently is evicted first."""
 
     def __init__(self, most: int = 100_000) -> None:
         self.most = most
-        self._known: OrderedDict[Hashable, Habit] = OrderedDict()
+        self._known: OrderedDict[Hashable, OwnerHistory] = OrderedDict()
 
     def row(self, job: Job) -> Floats:
         """The features of a job submitted now."""
-        owner, asked, named = (self._of(key) or Habit() for key in _keys(job))
+        owner, asked, named = (self._of(key) or OwnerHistory() for key in _keys(job))
         now_us = job.submitted_us
         hour = now_us // _HOUR_US
         oldest_us = min(asked.running.values(), default=now_us)
@@ -102,17 +102,17 @@ class Habits:
             if habit is not None:
                 habit.running.pop(job.id, None)
 
-    def runs_alike(self, job: Job) -> int:
+    def similar_run_count(self, job: Job) -> int:
         """Number of known runs of the same owner with the same request or the same kind of name."""
         return max((habit.runs for key in _keys(job)[1:] if (habit := self._of(key)) is not None), default=0)
 
-    def _of(self, key: Hashable) -> Habit | None:
+    def _of(self, key: Hashable) -> OwnerHistory | None:
         return self._known.get(key)
 
-    def _for(self, key: Hashable) -> Habit:
+    def _for(self, key: Hashable) -> OwnerHistory:
         habit = self._known.get(key)
         if habit is None:
-            habit = self._known[key] = Habit()
+            habit = self._known[key] = OwnerHistory()
             if len(self._known) > self.most:
                 self._known.popitem(last=False)
         else:
@@ -126,4 +126,4 @@ def _keys(job: Job) -> tuple[Hashable, Hashable, Hashable]:
 
 
 def _since(now_us: int, then_us: int) -> float:
-    return log_s(min(_AWAY_US, now_us - then_us))
+    return log_s(min(_FORGET_US, now_us - then_us))

@@ -11,15 +11,15 @@ from itertools import pairwise
 from math import log, sqrt
 from typing import Any
 
-from gpusquad.predict._pauses import Pause, PausePredictor, pauses_ahead
+from gpusquad.predict._pauses import FuturePauses, Pause, predict_pauses
 
 WINDOW = 5
 """Number of intervals that are compared with each other. One slow interval among them is a pause; several are a new
 pace.
 """
-MOST_SEGMENTS = 48
-MOST_PAUSES = 32
-MOST_MARKS = 14
+MAX_SEGMENTS = 48
+MAX_PAUSES = 32
+MAX_MARKS = 14
 GRAIN_US = 1e6
 MARK_GROWTH = 1.2
 """A prediction is recorded each time the step count has grown by this factor, so that its error can be measured later.
@@ -30,11 +30,11 @@ SPREADS = 8.0
 """A pause must also exceed its neighbours by this many times their spread."""
 CHANGE_SCORE = 12.0
 """Minimum certainty of a change of pace (a squared t)."""
-MOST_CHANGES = 3
+MAX_CHANGES = 3
 WARM_UP_RATIO = 0.03
 """A slow start within this fraction of the steps is a warm-up, which does not recur."""
-LEAST_FOR_TREND = 6
-REACH, MOST_GROWTH = 0.7, 3.0
+MIN_SPANS_FOR_TREND = 6
+REACH, MAX_GROWTH = 0.7, 3.0
 """A trend is extrapolated over this multiple of the steps it was observed on, and up to this multiple of the current
 pace.
 """
@@ -42,7 +42,7 @@ RECORD_FLOOR = 0.03
 """Predictions with an error below this count as equally good."""
 TREND_PRIOR = 0.25
 """Weight of the trend before there is a record. Most runs have no trend."""
-LEAST_RECORDS = 3
+MIN_RECORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ class PaceEstimate:
         """
         if steps <= 0:
             return 0.0
-        ahead_us = self.last * steps
-        if ahead_us <= 0 or self.age_us <= 0:
+        next_us = self.last * steps
+        if next_us <= 0 or self.age_us <= 0:
             return self.mean * steps
-        ratio = ahead_us / self.age_us
+        ratio = next_us / self.age_us
         stays = log(1 + ratio) / ratio if ratio > 1e-9 else 1.0
         return steps * (stays * self.last + (1 - stays) * self.mean)
 
@@ -102,7 +102,7 @@ class PaceEstimate:
         if steps <= 0:
             return 0.0
         growing = min(steps, self.reach)
-        last = min(max(self.level + self.slope * growing, self.level / MOST_GROWTH), self.level * MOST_GROWTH)
+        last = min(max(self.level + self.slope * growing, self.level / MAX_GROWTH), self.level * MAX_GROWTH)
         return (self.level + last) / 2 * growing + last * (steps - growing)
 
 
@@ -155,14 +155,14 @@ class PaceTracker:
             self.recent.pop(0)
         if len(self.recent) == WINDOW:
             while self.waiting > WINDOW // 2:
-                self._settle(self.recent[-self.waiting])
+                self._merge_interval(self.recent[-self.waiting])
                 self.waiting -= 1
             self._mark(total)
 
-    def go_back(self, step: int) -> None:
+    def rewind(self, step: int) -> None:
         """Return to a checkpoint: the pace stays the same, and the pauses after it will occur again."""
         while self.waiting:
-            self._settle(self.recent[-self.waiting])
+            self._merge_interval(self.recent[-self.waiting])
             self.waiting -= 1
         self.recent = []
         self.pauses = [pause for pause in self.pauses if pause.end <= step]
@@ -182,10 +182,10 @@ class PaceTracker:
 
     # -- remaining steps -------------------------------------------------------------------------------------------
 
-    def ahead(self, steps: float, total: float) -> RemainingSteps:
+    def predict_steps(self, steps: float, total: float) -> RemainingSteps:
         """The time of the next ``steps`` steps."""
         spans = self._spans()
-        outlook = _outlook(spans, total)
+        outlook = _estimate(spans, total)
         done = sum(span.steps for span in spans)
         busy_us = sum(span.us for span in spans)
         weight, error, tries = self._record(done, busy_us, steps)
@@ -211,7 +211,7 @@ class PaceTracker:
         if not seen:
             return 0.0, 0.0, 0.0
         weight = 0.0
-        if len(seen) >= LEAST_RECORDS:
+        if len(seen) >= MIN_RECORDS:
             good = [1 / (part / sums[0] + RECORD_FLOOR**2) for part in sums[1:]]
             weight = TREND_PRIOR * good[1] ** 2 / (TREND_PRIOR * good[1] ** 2 + (1 - TREND_PRIOR) * good[0] ** 2)
         squares = sum(
@@ -241,11 +241,11 @@ class PaceTracker:
 
     # -- future pauses ---------------------------------------------------------------------------------------------
 
-    def pauses_ahead(self, step: float, total: float) -> PausePredictor:
+    def predict_pauses(self, step: float, total: float) -> FuturePauses:
         """The pauses to expect if they continue as regularly as so far."""
         new = self._new_pauses()
         density = (self.paused + len(new)) / max(self.seen_steps(), 1.0)
-        return pauses_ahead(self.pauses + new, step, total, self.typical_steps(), density, self.us)
+        return predict_pauses(self.pauses + new, step, total, self.typical_steps(), density, self.us)
 
     def _new_pauses(self) -> list[Pause]:
         """Pauses in intervals that are not in a segment yet. The very first interval is slow for other reasons."""
@@ -258,7 +258,7 @@ class PaceTracker:
 
     # -- processing of an interval ---------------------------------------------------------------------------------
 
-    def _settle(self, interval: ReportInterval) -> None:
+    def _merge_interval(self, interval: ReportInterval) -> None:
         busy_us, pause_us = _split(interval, *self._usual())
         is_first = self.steps == 0
         self.steps += interval.steps
@@ -266,7 +266,7 @@ class PaceTracker:
         self._keep(StepSpan(interval.steps, busy_us))
         if pause_us > 0 and not is_first:  # the extra time of the first interval was its start
             self.pauses.append(Pause(interval.end - interval.steps, interval.end, pause_us))
-            del self.pauses[:-MOST_PAUSES]
+            del self.pauses[:-MAX_PAUSES]
             self.paused += 1
 
     def _keep(self, span: StepSpan) -> None:
@@ -275,7 +275,7 @@ class PaceTracker:
             segments[-1] = _joined(segments[-1], span)
             return
         segments.append(span)
-        if len(segments) > MOST_SEGMENTS:
+        if len(segments) > MAX_SEGMENTS:
             self.grain_us *= 2
             odd = segments[-1:] if len(segments) % 2 else []
             self.segments = [_joined(a, b) for a, b in zip(segments[::2], segments[1::2], strict=False)] + odd
@@ -284,8 +284,8 @@ class PaceTracker:
         """Record the current estimate from time to time, to compare it with what follows."""
         if self.marks and self.steps < MARK_GROWTH * self.marks[-1].steps:
             return
-        self.marks.append(PaceMark(self.steps, self.us, _outlook(self.segments, total)))
-        del self.marks[:-MOST_MARKS]
+        self.marks.append(PaceMark(self.steps, self.us, _estimate(self.segments, total)))
+        del self.marks[:-MAX_MARKS]
 
     # -- serialisation ---------------------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ def _split(interval: ReportInterval, typical: float, spread: float) -> tuple[flo
     return usual_us, extra_us
 
 
-def _outlook(spans: list[StepSpan], total: float | None) -> PaceEstimate:
+def _estimate(spans: list[StepSpan], total: float | None) -> PaceEstimate:
     warm = spans[_warm_up(spans, total) :]
     logs = [log(max(span.pace, 1e-6)) for span in warm]
     longest_us = max(max(span.us for span in warm), 1e-6)
@@ -350,7 +350,7 @@ def _last_change(logs: list[float], weights: list[float]) -> int:
         return 0
     noise = max(_low_median([abs(b - a) for a, b in pairwise(logs)]) / (0.6745 * sqrt(2)), 0.01)
     start = 0
-    for _ in range(MOST_CHANGES):
+    for _ in range(MAX_CHANGES):
         at, score, step = _surest_change(logs[start:], weights[start:])
         if score < CHANGE_SCORE * noise**2 or abs(step) < 0.05:
             break
@@ -377,7 +377,7 @@ def _surest_change(logs: list[float], weights: list[float]) -> tuple[int, float,
 
 def _trend(spans: list[StepSpan], last: float) -> tuple[float, float]:
     """A straight line through the paces: its end and its slope. The slope is reduced if it is uncertain."""
-    if len(spans) < LEAST_FOR_TREND:
+    if len(spans) < MIN_SPANS_FOR_TREND:
         return last, 0.0
     places, at = [], 0.0
     for span in spans:

@@ -10,7 +10,7 @@ EARLY_RATIO = 0.03
 """A pause within this fraction of the steps probably belongs to the start and does not recur."""
 DENSER = 1.5
 """Largest density of future pauses, as a multiple of the density so far, whatever their period."""
-LONGEST_TIMES = 5.0
+MAX_PAUSE_RATIO = 5.0
 """A pause longer than this multiple of the median was an accident (the machine was suspended)."""
 MISSED_RATIO = 0.2
 """Fraction of the pauses that may be missing from a period."""
@@ -28,7 +28,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class PausePredictor:
+class FuturePauses:
     """The future pauses."""
 
     us: float
@@ -39,16 +39,16 @@ class PausePredictor:
     """A pause is expected at the current step."""
 
 
-def pauses_ahead(
+def predict_pauses(
     pauses: list[Pause], step: float, total: float, between: float, density: float, busy_us: float
-) -> PausePredictor:
+) -> FuturePauses:
     """Predict future pauses from those seen.
 
     ``between``: steps between two reports. ``density``: pauses per step so far. ``busy_us``: time spent on steps so
     far.
     """
     if not pauses:
-        return PausePredictor(0.0, 0.0, 0.0, False)
+        return FuturePauses(0.0, 0.0, 0.0, False)
     one_us, spread_us = _usual(pauses)
     rhythm = _rhythm(pauses, 2 * between)
     count = rhythm.count(min(pauses[-1].start, step), total)
@@ -60,14 +60,14 @@ def pauses_ahead(
     count = min(count, DENSER * density * max(total - step, 0.0) + 1)
     is_due = rhythm.regular and count >= 1 and step >= rhythm.next(pauses[-1]) - 2 * between
     doubt = ONCE_DOUBT if len(pauses) == 1 else 0.0 if rhythm.regular else IRREGULAR_DOUBT
-    return PausePredictor(one_us * count, hypot(spread_us * sqrt(count), doubt * one_us * count), one_us, is_due)
+    return FuturePauses(one_us * count, hypot(spread_us * sqrt(count), doubt * one_us * count), one_us, is_due)
 
 
 def _usual(pauses: list[Pause]) -> tuple[float, float]:
     """The mean and its spread, robust against accidents."""
     times_us = sorted(pause.us for pause in pauses)
-    most_us = LONGEST_TIMES * times_us[(len(times_us) - 1) // 2]
-    tamed = [min(us, most_us) for us in times_us]
+    max_us = MAX_PAUSE_RATIO * times_us[(len(times_us) - 1) // 2]
+    tamed = [min(us, max_us) for us in times_us]
     mean = sum(tamed) / len(tamed)
     if len(tamed) < 2:
         return mean, 0.3 * mean

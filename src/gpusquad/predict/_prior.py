@@ -8,12 +8,12 @@ from statistics import NormalDist
 
 from gpusquad.model.prediction import LEVELS, Quantiles
 
-LEAST_US = 1000.0
+MIN_US = 1000.0
 """Lower bound, because logarithms need a positive number."""
-MOST_US = 2.0**62
+MAX_US = 2.0**62
 GUESS_SPREAD = 0.7
 """Spread of the logarithm if the prior is a single number."""
-LEAST_SPREAD = 0.05
+MIN_SPREAD = 0.05
 REFUTED = 3.0
 """Standard deviations beyond the median at which the prior is refuted. The remaining time then follows the elapsed
 time.
@@ -29,11 +29,11 @@ _DECILES = LEVELS.index(0.1), LEVELS.index(0.5), LEVELS.index(0.9)
 _DECILE_DEVIATIONS = 2 * 1.2816
 
 
-def still_running(prior: Quantiles, ran_us: float) -> tuple[float, ...]:
+def remaining_if_running(prior: Quantiles, ran_us: float) -> tuple[float, ...]:
     """The remaining time at ``LEVELS``, of those runs of the prior that last longer than ``ran_us``."""
     points = _points(prior)
     ran_us = max(ran_us, 0.0)
-    reached = _deviation(points, log(max(ran_us, LEAST_US)))
+    reached = _deviation(points, log(max(ran_us, MIN_US)))
     values = []
     for level in LEVELS:
         if reached > REFUTED:
@@ -41,17 +41,17 @@ def still_running(prior: Quantiles, ran_us: float) -> tuple[float, ...]:
         else:
             over = (1 - _NORMAL.cdf(reached)) * (1 - level)
             left_us = exp(min(_at(points, -_NORMAL.inv_cdf(over)), 43.0)) - ran_us
-        values.append(min(max(left_us, LEAST_US), MOST_US))
+        values.append(min(max(left_us, MIN_US), MAX_US))
     return tuple(values)
 
 
-def blended(own: tuple[float, ...], other: tuple[float, ...], confidence: float) -> tuple[float, ...]:
+def blend(own: tuple[float, ...], other: tuple[float, ...], confidence: float) -> tuple[float, ...]:
     """Combine two distributions at ``LEVELS``. The narrower one has more weight. The weight of ``other`` also depends
     on its confidence, and falls if the two contradict each other.
     """
     if confidence <= 0:
         return own
-    own_logs, other_logs = ([log(min(max(v, LEAST_US), MOST_US)) for v in values] for values in (own, other))
+    own_logs, other_logs = ([log(min(max(v, MIN_US), MAX_US)) for v in values] for values in (own, other))
     low, middle, high = _DECILES
     own_spread = max((own_logs[high] - own_logs[low]) / _DECILE_DEVIATIONS, 1e-3)
     other_spread = max((other_logs[high] - other_logs[low]) / _DECILE_DEVIATIONS, SURE_SPREAD)
@@ -79,7 +79,7 @@ def spread(middle_us: float, below: float, above: float) -> tuple[float, ...]:
 
 def _points(prior: Quantiles) -> list[tuple[float, float]]:
     """Pairs of deviation and logarithm, both ascending."""
-    logs = [log(min(max(value, LEAST_US), MOST_US)) for value in prior.values]
+    logs = [log(min(max(value, MIN_US), MAX_US)) for value in prior.values]
     points = [
         (_NORMAL.inv_cdf(min(max(level, 1e-6), 1 - 1e-6)), value)
         for level, value in zip(prior.levels, logs, strict=True)
@@ -91,7 +91,7 @@ def _points(prior: Quantiles) -> list[tuple[float, float]]:
     for deviation, value in points[1:]:
         before = rising[-1]
         if deviation > before[0]:
-            rising.append((deviation, max(value, before[1] + LEAST_SPREAD * (deviation - before[0]))))
+            rising.append((deviation, max(value, before[1] + MIN_SPREAD * (deviation - before[0]))))
     return rising if len(rising) > 1 else [*rising, (rising[0][0] + 1, rising[0][1] + GUESS_SPREAD)]
 
 

@@ -69,7 +69,7 @@ class Owners:
             again=self.asked.get(owner) == request,
         )
 
-    def came(self, job: Job) -> None:
+    def submitted(self, job: Job) -> None:
         owner = (job.tenant, job.user)
         _remember(self.asked, owner, ((job.tasks, job.gpus, job.gpu_milli), job.estimate_us), self.most)
 
@@ -106,8 +106,6 @@ class SimilarityKey:
     """Weight that a run keeps when the next run of its group ends."""
     key: Callable[[Features], Key | None]
     """The key of a job. None: the criterion does not apply to this job."""
-    says: str
-    """Text shown to users: runs … ."""
 
 
 def _named(f: Features) -> Key | None:
@@ -120,30 +118,20 @@ def _program(f: Features) -> Key | None:
 
 _COARSE = 2
 KINDS = (
-    SimilarityKey("estimate", 0.998, lambda f: (f.estimate_us,), "with the same estimate"),
-    SimilarityKey("tenant", 0.99, lambda f: (f.owner[0], f.shape), "of the same size in the tenant"),
-    SimilarityKey("owner", 0.97, lambda f: f.owner, "by the same user"),
-    SimilarityKey("lately", 0.6, lambda f: f.owner, "by the same user, recently"),
-    SimilarityKey("asked", 0.9, lambda f: (f.owner, f.estimate_us), "by the same user with the same estimate"),
-    SimilarityKey("sized", 0.9, lambda f: (f.owner, f.shape), "by the same user of the same size"),
-    SimilarityKey(
-        "alike", 0.85, lambda f: (f.owner, f.shape, f.estimate_us), "by the same user that asked for the same"
-    ),
-    SimilarityKey(
-        "again", 0.5, lambda f: (f.owner, f.shape, f.estimate_us), "by the same user with the same request, recently"
-    ),
-    SimilarityKey("named", 0.85, _named, "by the same user with such a name"),
-    SimilarityKey("program", 0.9, _program, "of the same program in the tenant"),
-    SimilarityKey(
-        "after", 0.85, lambda f: (f.owner, f.shape, f.estimate_us, f.last_alike // _COARSE), "after such a run"
-    ),
-    SimilarityKey(
-        "habit", 0.998, lambda f: (f.last[0] // _COARSE, f.last[1] // _COARSE, f.again), "after two such runs"
-    ),
-    SimilarityKey(
-        "step", 0.998, lambda f: (f.last_alike // _COARSE, f.estimate // _COARSE), "after a similar run, by any user"
-    ),
-    SimilarityKey("time", 0.9, lambda f: (f.owner, f.half_day), "by the same user at such an hour"),
+    SimilarityKey("estimate", 0.998, lambda f: (f.estimate_us,)),
+    SimilarityKey("tenant", 0.99, lambda f: (f.owner[0], f.shape)),
+    SimilarityKey("owner", 0.97, lambda f: f.owner),
+    SimilarityKey("lately", 0.6, lambda f: f.owner),
+    SimilarityKey("asked", 0.9, lambda f: (f.owner, f.estimate_us)),
+    SimilarityKey("sized", 0.9, lambda f: (f.owner, f.shape)),
+    SimilarityKey("alike", 0.85, lambda f: (f.owner, f.shape, f.estimate_us)),
+    SimilarityKey("again", 0.5, lambda f: (f.owner, f.shape, f.estimate_us)),
+    SimilarityKey("named", 0.85, _named),
+    SimilarityKey("program", 0.9, _program),
+    SimilarityKey("after", 0.85, lambda f: (f.owner, f.shape, f.estimate_us, f.last_alike // _COARSE)),
+    SimilarityKey("habit", 0.998, lambda f: (f.last[0] // _COARSE, f.last[1] // _COARSE, f.again)),
+    SimilarityKey("step", 0.998, lambda f: (f.last_alike // _COARSE, f.estimate // _COARSE)),
+    SimilarityKey("time", 0.9, lambda f: (f.owner, f.half_day)),
 )
 assert PER_OCTAVE % _COARSE == 0
 

@@ -12,15 +12,15 @@ from statistics import fmean
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
 from gpusquad.predict.memory import PeakPrediction
-from gpusquad.predict.scaling import SIZES, WORTH_RATIO, Curve, curve, worth
-from gpusquad.predict.similar_runs import RunCircle, RunSummary
+from gpusquad.predict.scaling import MIN_EFFICIENCY, SIZES, Curve, curve, worth
+from gpusquad.predict.similar_runs import RunGroup, RunSummary
 
 GIB = 2**30
 SAFE_LEVEL, WARN_LEVEL = 0.95, 0.9
 """The fraction of runs that should fit into the advised request, and into a request that gets no warning."""
 IDLE_RATIO = 0.05
 """A card that was busy for a smaller fraction of the time counts as unused."""
-LAZY_RATIO = 0.4
+SHAREABLE_RATIO = 0.4
 """A card that was busy for a smaller fraction of the time could be shared."""
 SHOWN_GPUS = 8
 """Run times are shown up to this number of GPUs, or up to the requested number."""
@@ -44,7 +44,7 @@ class RunUtilisation:
 class AdviceInput:
     """The evidence that advice is based on."""
 
-    group: RunCircle | None = None
+    group: RunGroup | None = None
     runs: Sequence[RunSummary] = ()
     """Runs of the most similar group of jobs."""
     peak: PeakPrediction | None = None
@@ -54,7 +54,7 @@ class AdviceInput:
     """Predicted run time with the current request."""
     card_bytes: Sequence[int] = ()
     """Memory of the cards it may run on."""
-    most_gpus: int = SHOWN_GPUS
+    max_gpus: int = SHOWN_GPUS
     """Cards of the largest node."""
     limit_gpus: int | None = None
     """The limit of its tenant. None: no limit."""
@@ -92,7 +92,7 @@ class ResourceAdvice:
     """What the user can do to provide missing evidence."""
 
 
-def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float = WORTH_RATIO) -> ResourceAdvice:
+def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float = MIN_EFFICIENCY) -> ResourceAdvice:
     """Advise on the requests of a job. ``is_open``: the job leaves its number of GPUs open, so its own number is no
     evidence.
     """
@@ -109,7 +109,7 @@ def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float 
     )
 
 
-def short_of_memory(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) -> str:
+def memory_warning(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) -> str:
     """A warning if the job requests less card memory than similar jobs hold, else an empty text. ``card_bytes``: memory
     of the largest card, for requests of a fraction.
     """
@@ -142,7 +142,7 @@ def _gpus(
     if used is not None and not is_open and used.value > job.gpus:
         used = None  # it already requests less
     choices = [choice for choice in (used, _by_scaling(job, known, found, is_open, ratio)) if choice]
-    best = min(choices, key=lambda choice: choice.value, default=_by_habit(known) if is_open else None)
+    best = min(choices, key=lambda choice: choice.value, default=_by_last_run(known) if is_open else None)
     if best is None:
         return None, []
     if is_open:
@@ -159,7 +159,7 @@ def _gpus(
 
 def _within(best: AdvisedValue, job: Job, known: AdviceInput) -> AdvisedValue:
     """Limit the advice to what can be granted, so that the job is not refused because of it."""
-    most, why = known.most_gpus, f"no node has more than {known.most_gpus}"
+    most, why = known.max_gpus, f"no node has more than {known.max_gpus}"
     if known.limit_gpus is not None and known.limit_gpus < most:
         most, why = known.limit_gpus, f"tenant {job.tenant} has a limit of {known.limit_gpus}"
     return best if best.value <= most else AdvisedValue(max(1, most), f"{best.why}; {why}")
@@ -174,7 +174,7 @@ def _by_use(known: AdviceInput) -> AdvisedValue | None:
     return AdvisedValue(cards - idle, f"{idle} of the {cards} cards were idle in {last}")
 
 
-def _by_habit(known: AdviceInput) -> AdvisedValue | None:
+def _by_last_run(known: AdviceInput) -> AdvisedValue | None:
     """Without a comparison, advise the number of GPUs of the last completed run."""
     sizes = [seen.gpus for seen in known.runs if seen.is_whole and seen.gpus]
     if not sizes or known.group is None:
@@ -193,7 +193,7 @@ def _by_scaling(job: Job, known: AdviceInput, found: Curve | None, is_open: bool
     """Advise by scaling: never more than was requested, tried or computed, and never from a default curve."""
     if found is None or found.source == "default":
         return None
-    most = min(max(found.known), known.most_gpus) if is_open else job.gpus
+    most = min(max(found.known), known.max_gpus) if is_open else job.gpus
     least = _least(found, known.runs)
     best = worth(found, max(most, least), least, ratio)
     said = "runs with " + _listed(sorted(found.tried)) if found.source == "history" else "the job file"
@@ -214,7 +214,7 @@ def _least(found: Curve, runs: Sequence[RunSummary]) -> int:
 def _times(job: Job, found: Curve | None, known: AdviceInput) -> tuple[ScalingPoint, ...]:
     if found is None or job.has_shares:
         return ()
-    most = max(min(SHOWN_GPUS, known.most_gpus), job.gpus, *found.tried)
+    most = max(min(SHOWN_GPUS, known.max_gpus), job.gpus, *found.tried)
     sizes = sorted({size for size in SIZES if size <= most} | {job.gpus, *found.tried})
     return tuple(ScalingPoint(size, found.run(size), found.efficiency(size)) for size in sizes if size)
 
@@ -250,7 +250,7 @@ def _share_note(job: Job, known: AdviceInput, memory: AdvisedValue | None) -> st
     busy = [fmean(use.busy) for use in known.uses if len(use.busy) == 1]
     if job.gpus != 1 or job.has_shares or not busy or memory is None or not known.card_bytes:
         return ""
-    if max(busy) >= LAZY_RATIO or 2 * memory.value > min(known.card_bytes):
+    if max(busy) >= SHAREABLE_RATIO or 2 * memory.value > min(known.card_bytes):
         return ""
     sm = max(1, ceil(max(busy) * 12)) / 10
     return (

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun
-from gpusquad.predict.replay import MOST_FORETOLD, as_lived
+from gpusquad.predict.replay import MAX_PREDICTED, in_original_order
 
 
 class OnlinePredictor:
@@ -33,10 +33,10 @@ class OnlinePredictor:
         newest: deque[PastRun] = deque()
         for run in history:
             newest.append(run)
-            if len(newest) > MOST_FORETOLD:
+            if len(newest) > MAX_PREDICTED:
                 self._take(newest.popleft())
         runs = list(newest)  # indexing into the middle of a deque is slow
-        for what, index, at_us in as_lived(runs):
+        for what, index, at_us in in_original_order(runs):
             run = runs[index]
             if what == "came":
                 self.predict(run.job)

@@ -16,7 +16,7 @@ from gpusquad.model.prediction import LEVELS, NOTHING_KNOWN_US, PastRun, Quantil
 from gpusquad.model.units import US_PER_S
 from gpusquad.predict._bins import Floats
 from gpusquad.predict._calibration import QuantileCalibration
-from gpusquad.predict._owner_features import Habits, log_s
+from gpusquad.predict._owner_features import OwnerHistories, log_s
 from gpusquad.predict._trees import Trees, flat
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.predict.recent import Recent
@@ -25,9 +25,9 @@ from gpusquad.registry import register
 _GROWN = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
 """Quantiles that have trees. The others are interpolated or extrapolated along the log odds."""
 _GROWN_ODDS = np.log(_GROWN / (1 - _GROWN))
-_LEAST_NEW = 500
+_MIN_NEW = 500
 _NEW_RATIO = 0.25
-_MOST_OPEN = 200_000
+_MAX_OPEN = 200_000
 _OWN_LIMIT = 0.005
 """If the fraction of runs that exceed their estimate is smaller, no job is expected to exceed it (as in ``history``).
 """
@@ -35,7 +35,7 @@ _LONGEST = log_s(NOTHING_KNOWN_US)
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _OpenPrediction:
     """Features and prediction of a job that has not ended."""
 
     row: Floats
@@ -56,47 +56,47 @@ class BoostedTrees(OnlinePredictor):
     """Learning rate of the calibration."""
 
     def __post_init__(self) -> None:
-        if self.keep < _LEAST_NEW or self.trees < 1:
-            raise Invalid("predictor.boosted", f"needs at least keep={_LEAST_NEW} and one tree")
+        if self.keep < _MIN_NEW or self.trees < 1:
+            raise Invalid("predictor.boosted", f"needs at least keep={_MIN_NEW} and one tree")
         if not 0 <= self.rate <= 0.5:
             raise Invalid("predictor.boosted.rate", f"{self.rate} is not between 0 and 0.5")
         if find_spec("sklearn") is None:
             raise Invalid("predictor.boosted", "needs scikit-learn", 'pip install "gpusquad[predict]"')
-        self._habits = Habits()
+        self._owners = OwnerHistories()
         self._calibration = QuantileCalibration(self.rate)
         self._recent = Recent()
         self._rows: deque[tuple[Floats, float]] = deque(maxlen=self.keep)
         self._new = 0
-        self._open: OrderedDict[str, _Said] = OrderedDict()
+        self._open: OrderedDict[str, _OpenPrediction] = OrderedDict()
         self._past_estimate, self._with_estimate = 0, 0
         self._grown: Trees | None = None
 
     def predict(self, job: Job) -> Quantiles:
-        row, grown = self._habits.row(job), self._grown
-        self._habits.came(job)
+        row, grown = self._owners.row(job), self._grown
+        self._owners.came(job)
         if grown is None:
-            self._remember(job.id, _Said(row, None))
+            self._remember(job.id, _OpenPrediction(row, None))
             return _above_zero(self._recent.predict(job))
         values = _values(grown.answers(row), self._calibration.levels(job.tenant), self._most_us(job))
-        self._remember(job.id, _Said(row, values))
-        return Quantiles(LEVELS, values, "boosted", 1.0 - exp(-self._habits.runs_alike(job) / 4))
+        self._remember(job.id, _OpenPrediction(row, values))
+        return Quantiles(LEVELS, values, "boosted", 1.0 - exp(-self._owners.similar_run_count(job) / 4))
 
     def begin(self, job: Job, at_us: int) -> None:
-        self._habits.begins(job, at_us)
+        self._owners.begins(job, at_us)
 
     def learn(self, run: PastRun) -> None:
-        said = self._open.pop(run.job.id, None)
-        self._habits.stops(run.job)
-        if said is not None and said.values is not None:
-            self._calibration.learn(run.job.tenant, said.values, run.run_us, run.was_cut)
-        row = self._habits.row(run.job) if said is None else said.row
-        self._keep(run, row, said)
+        prediction = self._open.pop(run.job.id, None)
+        self._owners.stops(run.job)
+        if prediction is not None and prediction.values is not None:
+            self._calibration.learn(run.job.tenant, prediction.values, run.run_us, run.was_cut)
+        row = self._owners.row(run.job) if prediction is None else prediction.row
+        self._keep(run, row, prediction)
         self._recent.learn(run)
         if not run.was_cut:
-            self._habits.ended(run.job, run.run_us, run.ended_us)
+            self._owners.ended(run.job, run.run_us, run.ended_us)
 
     def is_due(self) -> bool:
-        return self._new >= max(_LEAST_NEW, _NEW_RATIO * (len(self._rows) - self._new))
+        return self._new >= max(_MIN_NEW, _NEW_RATIO * (len(self._rows) - self._new))
 
     def train(self) -> None:
         """Train in the background. Predictions use the old trees meanwhile."""
@@ -109,15 +109,15 @@ class BoostedTrees(OnlinePredictor):
 
     # dump and load are not overridden: training the trees again from history takes seconds.
 
-    def _keep(self, run: PastRun, row: Floats, said: _Said | None) -> None:
+    def _keep(self, run: PastRun, row: Floats, prediction: _OpenPrediction | None) -> None:
         """The run time to train with. A run that was cut would have lasted longer: as long as predicted, if that is
         more.
         """
         run_us = run.run_us
         if run.was_cut:
-            if said is None or said.values is None:
+            if prediction is None or prediction.values is None:
                 return
-            run_us = max(run_us, said.values[LEVELS.index(0.5)])
+            run_us = max(run_us, prediction.values[LEVELS.index(0.5)])
         self._rows.append((row, log_s(run_us)))
         self._new += 1
         estimate_us = run.job.estimate_us
@@ -126,19 +126,19 @@ class BoostedTrees(OnlinePredictor):
             self._past_estimate += run.run_us > estimate_us * 1.01
 
     def _most_us(self, job: Job) -> int:
-        most_us = NOTHING_KNOWN_US if job.limit_us is None else min(job.limit_us, NOTHING_KNOWN_US)
+        max_us = NOTHING_KNOWN_US if job.limit_us is None else min(job.limit_us, NOTHING_KNOWN_US)
         if job.estimate_us is not None and self._past_estimate < _OWN_LIMIT * self._with_estimate:
-            most_us = min(most_us, job.estimate_us)
-        return max(1, most_us)
+            max_us = min(max_us, job.estimate_us)
+        return max(1, max_us)
 
-    def _remember(self, job_id: str, said: _Said) -> None:
-        self._open[job_id] = said
+    def _remember(self, job_id: str, prediction: _OpenPrediction) -> None:
+        self._open[job_id] = prediction
         self._open.move_to_end(job_id)
-        if len(self._open) > _MOST_OPEN:
+        if len(self._open) > _MAX_OPEN:
             self._open.popitem(last=False)
 
 
-def _values(answers: Floats, asked: Floats, most_us: int) -> tuple[int, ...]:
+def _values(answers: Floats, asked: Floats, max_us: int) -> tuple[int, ...]:
     """Run times at ``LEVELS``, from the logarithms at the trained levels, looked up at the requested levels."""
     lengths = np.maximum.accumulate(answers)
     odds = np.log(asked / (1 - asked))
@@ -147,7 +147,7 @@ def _values(answers: Floats, asked: Floats, most_us: int) -> tuple[int, ...]:
         slope = (lengths[one] - lengths[other]) / (_GROWN_ODDS[one] - _GROWN_ODDS[other])
         found = np.where(beyond, lengths[one] + slope * (odds - _GROWN_ODDS[one]), found)
     values_us = np.exp(np.clip(np.maximum.accumulate(found), 0.0, _LONGEST)) * US_PER_S
-    return tuple(int(us) for us in np.minimum(values_us, most_us).tolist())
+    return tuple(int(us) for us in np.minimum(values_us, max_us).tolist())
 
 
 def _above_zero(found: Quantiles) -> Quantiles:

@@ -23,16 +23,16 @@ from gpusquad.registry import register
 
 _ENOUGH = 10
 """With fewer runs than this, the user's estimate is the best source."""
-_SCORE_KEEPS = 0.98
+_SCORE_DECAY = 0.98
 """Weight that a source's score keeps when the next run of the tenant ends."""
 _FLOOR = 1e-3
-_MOST_OPEN = 200_000
-_MOST_TENANTS = 10_000
+_MAX_OPEN = 200_000
+_MAX_TENANTS = 10_000
 _MIDDLE = LEVELS.index(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _OpenPrediction:
     """The prediction of a job that has not ended."""
 
     values: tuple[int, ...]
@@ -57,10 +57,10 @@ class CombinedPredictor(OnlinePredictor):
             raise Invalid("predictor.combined.rate", f"{self.rate} is not between 0 and 0.5")
         self._history = History()
         self._calibration = QuantileCalibration(self.rate)
-        self._honesty = OverrunCorrection()
+        self._overrun_correction = OverrunCorrection()
         self._scores: OrderedDict[str, dict[str, float]] = OrderedDict()
         """Tenant -> source -> decaying sum of log likelihoods."""
-        self._open: OrderedDict[str, _Said] = OrderedDict()
+        self._open: OrderedDict[str, _OpenPrediction] = OrderedDict()
 
     def predict(self, job: Job) -> Quantiles:
         parts = self._parts(job)
@@ -71,25 +71,25 @@ class CombinedPredictor(OnlinePredictor):
         for weight, (_, part, _) in zip(weights, parts, strict=True):
             mixed += weight * part
         best = max(range(len(parts)), key=lambda index: weights[index] * (0.1 + parts[index][2]))
-        asked, most_us = self._calibration.levels(job.tenant), self._history.most_us(job)
-        result = quantiles(mixed, parts[best][0], parts[best][2], most_us, asked=asked)
-        self._remember(job.id, _Said(result.values[: len(LEVELS)], _to_judge(parts)))
-        weighed = self._honesty.weigh(job, mixed) if self.honest else None
-        if weighed is None:
+        asked, max_us = self._calibration.levels(job.tenant), self._history.max_us(job)
+        result = quantiles(mixed, parts[best][0], parts[best][2], max_us, asked=asked)
+        self._remember(job.id, _OpenPrediction(result.values[: len(LEVELS)], _to_score(parts)))
+        corrected = self._overrun_correction.corrected(job, mixed) if self.honest else None
+        if corrected is None:
             return result
-        doubted = quantiles(weighed, result.source, result.confidence, most_us, asked=asked)
+        adjusted = quantiles(corrected, result.source, result.confidence, max_us, asked=asked)
         # The correction decides which values to use for single jobs. It does not change the total work of all jobs.
-        return replace(doubted, mean=mean(result))
+        return replace(adjusted, mean=mean(result))
 
     def begin(self, job: Job, at_us: int) -> None:
         self._history.begin(job, at_us)
 
     def learn(self, run: PastRun) -> None:
-        said = self._open.pop(run.job.id, None)
-        if said is not None:
-            self._calibration.learn(run.job.tenant, said.values, run.run_us, run.was_cut)
-            self._honesty.learn(run, said.values[_MIDDLE])
-            self._judge(run, said)
+        prediction = self._open.pop(run.job.id, None)
+        if prediction is not None:
+            self._calibration.learn(run.job.tenant, prediction.values, run.run_us, run.was_cut)
+            self._overrun_correction.learn(run, prediction.values[_MIDDLE])
+            self._score(run, prediction)
         self._history.learn(run)
 
     def weights(self, tenant: str, sources: Iterable[str]) -> list[float]:
@@ -112,22 +112,22 @@ class CombinedPredictor(OnlinePredictor):
             parts.append((expected.source, spread(expected), expected.confidence))
         return parts
 
-    def _judge(self, run: PastRun, said: _Said) -> None:
-        if len(said.parts) < 2:
+    def _score(self, run: PastRun, prediction: _OpenPrediction) -> None:
+        if len(prediction.parts) < 2:
             return
         scores = self._scores.pop(run.job.tenant, {})
         bin_ = bin_of(run.run_us)
-        for source, part in said.parts:
+        for source, part in prediction.parts:
             found = part[bin_:].sum() if run.was_cut else part[bin_]
-            scores[source] = _SCORE_KEEPS * scores.get(source, 0.0) + log(max(float(found), _FLOOR))
+            scores[source] = _SCORE_DECAY * scores.get(source, 0.0) + log(max(float(found), _FLOOR))
         self._scores[run.job.tenant] = scores
-        if len(self._scores) > _MOST_TENANTS:
+        if len(self._scores) > _MAX_TENANTS:
             self._scores.popitem(last=False)
 
-    def _remember(self, job_id: str, said: _Said) -> None:
-        self._open[job_id] = said
+    def _remember(self, job_id: str, prediction: _OpenPrediction) -> None:
+        self._open[job_id] = prediction
         self._open.move_to_end(job_id)
-        if len(self._open) > _MOST_OPEN:
+        if len(self._open) > _MAX_OPEN:
             self._open.popitem(last=False)
 
     # -- serialisation ---------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class CombinedPredictor(OnlinePredictor):
         """Dump the state without open predictions: runs that end later are learned by history only."""
         scores = [[tenant, scores] for tenant, scores in self._scores.items()]
         return {"levels": list(LEVELS), "history": self._history.dump(), "calibration": self._calibration.dump(),
-                "honesty": self._honesty.dump(), "scores": scores}  # fmt: skip
+                "honesty": self._overrun_correction.dump(), "scores": scores}  # fmt: skip
 
     def load(self, dumped: dict[str, Any]) -> None:
         if tuple(dumped["levels"]) != LEVELS:
@@ -144,11 +144,11 @@ class CombinedPredictor(OnlinePredictor):
         self.__post_init__()
         self._history.load(dumped["history"])
         self._calibration.load(dumped["calibration"])
-        self._honesty.load(dumped["honesty"])
+        self._overrun_correction.load(dumped["honesty"])
         for tenant, scores in dumped["scores"]:
             self._scores[str(tenant)] = {str(source): float(value) for source, value in scores.items()}
 
 
-def _to_judge(parts: list[tuple[str, Floats, float]]) -> tuple[tuple[str, Floats], ...]:
+def _to_score(parts: list[tuple[str, Floats, float]]) -> tuple[tuple[str, Floats], ...]:
     """A single source needs no comparison, so its prediction need not be kept."""
     return tuple((source, part) for source, part, _ in parts) if len(parts) > 1 else ()

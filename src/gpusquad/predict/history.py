@@ -28,15 +28,15 @@ _STEPS = np.array([0.3, 1.2, 3.0, 8.0, 25.0])
 _ROWS = len(KINDS) + 1
 _ROW_INDEX = np.arange(_ROWS)[:, None] * (len(_STEPS) + 1)
 _UNSEEN = 0.05
-_LEAST = 1e-4
-_BASE_KEEPS = 0.9995
+_MIN_HAZARD = 1e-4
+_BASE_DECAY = 0.9995
 _OWN_LIMIT = 0.005
 """If a smaller fraction of runs exceeds the estimate, estimates are treated as limits."""
-_OVERRUN_KEEPS, _OVERRUN_FORGOTTEN = 0.98, 0.1
+_OVERRUN_DECAY, _OVERRUN_FORGOTTEN = 0.98, 0.1
 """Decay of an owner's overruns: estimates count again after about a hundred runs."""
-_MOST_RUNNING = 100_000
+_MAX_RUNNING = 100_000
 _MANY = 64
-_HEARS_OF_RUNNING = [
+_ROWS_WITH_RUNNING = [
     index + 1 for index, kind in enumerate(KINDS) if kind.name in ("lately", "asked", "alike", "again")
 ]
 _NAMED = 1 + [kind.name for kind in KINDS].index("named")
@@ -48,7 +48,7 @@ _EVIDENCE = [index for index, kind in enumerate(KINDS) if kind.name in ("alike",
 
 
 @dataclass
-class _Opinion:
+class _GroupPredictions:
     """The predictions of the groups for one job."""
 
     odds: Floats
@@ -88,75 +88,75 @@ class History(OnlinePredictor):
         self._overruns: OrderedDict[Key, float] = OrderedDict()
         """Owners who recently exceeded an estimate, so that a few of them do not make all other estimates worthless."""
         self._running: dict[Key, dict[str, int]] = {}
-        self._begun: OrderedDict[str, Key] = OrderedDict()
+        self._request_of_running: OrderedDict[str, Key] = OrderedDict()
         self.runs = 0
 
     def predict(self, job: Job) -> Quantiles:
         if not self.runs:
             return without_history(job)
         part, confidence = self.distribution(job)
-        return quantiles(part, "history", confidence, self.most_us(job))
+        return quantiles(part, "history", confidence, self.max_us(job))
 
     def distribution(self, job: Job) -> tuple[Floats, float]:
         """The fraction of similar runs that ends in each bin, and its evidence."""
         features = self._owners.features(job)
-        self._owners.came(job)
-        return shares(self._opinion(job, features).hazards, self._last_bin(job)), self._confidence(features)
+        self._owners.submitted(job)
+        return shares(self._predict_groups(job, features).hazards, self._last_bin(job)), self._confidence(features)
 
     def begin(self, job: Job, at_us: int) -> None:
         """Note that a job runs now. Similar jobs learn from its elapsed time."""
-        self._stops(job)
-        request = self._begun[job.id] = _request(job)
+        self._forget_running(job)
+        request = self._request_of_running[job.id] = _request(job)
         self._running.setdefault(request, {})[job.id] = at_us
-        if len(self._begun) > _MOST_RUNNING:
-            self._stops_as(next(iter(self._begun)))
+        if len(self._request_of_running) > _MAX_RUNNING:
+            self._forget_running_id(next(iter(self._request_of_running)))
 
     def learn(self, run: PastRun) -> None:
         job, bin_ = run.job, bin_of(run.run_us)
-        self._stops(job)
+        self._forget_running(job)
         features = self._owners.features(job)
         if self.runs:
-            self._adjust(self._opinion(job, features), bin_, run.was_cut or bin_ == self._last_bin(job))
+            self._adjust(self._predict_groups(job, features), bin_, run.was_cut or bin_ == self._last_bin(job))
         for group, kind in zip(self._groups, KINDS, strict=True):
             key = kind.key(features)
             if key is not None:
                 group.learn(key, bin_, run.was_cut)
-        self._learn_of_all(run, bin_)
+        self._learn_base(run, bin_)
         if not run.was_cut:
             self._owners.ended(job, bin_)
         self.runs += 1
 
     # -- mixing ----------------------------------------------------------------------------------------------------
 
-    def _opinion(self, job: Job, features: Features) -> _Opinion:
+    def _predict_groups(self, job: Job, features: Features) -> _GroupPredictions:
         ended, reached = np.zeros((_ROWS, COUNT)), np.zeros((_ROWS, COUNT))
-        everybody = self._everybody(job, reached[0])
+        base = self._base_hazards(job, reached[0])
         for row, (group, kind) in enumerate(zip(self._groups, KINDS, strict=True), 1):
             group.tally(kind.key(features), ended[row], reached[row])
-        self._hear_of_running(job, reached)
-        hazards = (ended + self.prior * everybody) / (reached + self.prior)
-        hazards[0] = everybody
-        np.clip(hazards, _LEAST, 1 - _LEAST, out=hazards)
+        self._count_running(job, reached)
+        hazards = (ended + self.prior * base) / (reached + self.prior)
+        hazards[0] = base
+        np.clip(hazards, _MIN_HAZARD, 1 - _MIN_HAZARD, out=hazards)
         odds = np.log(hazards / (1 - hazards))
         trust = np.searchsorted(_STEPS, reached.ravel(), side="right").reshape(_ROWS, COUNT) + _ROW_INDEX
         mixed = (self._weights[trust] * odds).sum(axis=0)
         if features.name:
             known = reached[_NAMED] / (reached[_NAMED] + _NAME_RUNS)
             mixed += _NAME_PART * known * (odds[_NAMED] - mixed)
-        return _Opinion(odds, trust, 1 / (1 + np.exp(-np.clip(mixed, -9.0, 9.0))))
+        return _GroupPredictions(odds, trust, 1 / (1 + np.exp(-np.clip(mixed, -9.0, 9.0))))
 
-    def _adjust(self, opinion: _Opinion, bin_: int, only_reached: bool) -> None:
+    def _adjust(self, groups: _GroupPredictions, bin_: int, only_reached: bool) -> None:
         """Move the weights towards what would have predicted this run."""
         known = bin_ if only_reached else bin_ + 1
         if not known:
             return
-        error = opinion.hazards[:known].copy()
+        error = groups.hazards[:known].copy()
         if not only_reached:
             error[bin_] -= 1.0
-        steps = (error * opinion.odds[:, :known]).ravel()
-        self._weights -= self.rate * np.bincount(opinion.trust[:, :known].ravel(), steps, len(self._weights))
+        steps = (error * groups.odds[:, :known]).ravel()
+        self._weights -= self.rate * np.bincount(groups.trust[:, :known].ravel(), steps, len(self._weights))
 
-    def _everybody(self, job: Job, reached: Floats) -> Floats:
+    def _base_hazards(self, job: Job, reached: Floats) -> Floats:
         """The widest group: by the used fraction of the estimate, if the job has one."""
         if job.estimate_us is None:
             reached += self._all_reached
@@ -166,19 +166,19 @@ class History(OnlinePredictor):
         reached += self._part_reached[window]
         return (self._part_ended[window] + 0.5 * _UNSEEN) / (self._part_reached[window] + 0.5)
 
-    def _learn_of_all(self, run: PastRun, bin_: int) -> None:
-        self._all_ended *= _BASE_KEEPS
-        self._all_reached *= _BASE_KEEPS
+    def _learn_base(self, run: PastRun, bin_: int) -> None:
+        self._all_ended *= _BASE_DECAY
+        self._all_reached *= _BASE_DECAY
         _count(self._all_ended, self._all_reached, 0, bin_, run.was_cut)
         estimate_us = run.job.estimate_us
         if estimate_us is not None:
-            self._part_ended *= _BASE_KEEPS
-            self._part_reached *= _BASE_KEEPS
+            self._part_ended *= _BASE_DECAY
+            self._part_reached *= _BASE_DECAY
             first = COUNT - 1 - bin_of(estimate_us)
             _count(self._part_ended, self._part_reached, first, first + bin_, run.was_cut)
-            self._learn_of_estimate(run, run.run_us > estimate_us * 1.01)
+            self._learn_overrun(run, run.run_us > estimate_us * 1.01)
 
-    def _learn_of_estimate(self, run: PastRun, past: bool) -> None:
+    def _learn_overrun(self, run: PastRun, past: bool) -> None:
         """Track whether estimates are exceeded. A run that was cut earlier is no evidence, unless its limit cut it."""
         if run.was_cut and run.how != "timed_out" and not past:
             return
@@ -190,35 +190,35 @@ class History(OnlinePredictor):
             if len(self._overruns) > self.groups:
                 self._overruns.popitem(last=False)
         elif owner in self._overruns:
-            self._overruns[owner] *= _OVERRUN_KEEPS
+            self._overruns[owner] *= _OVERRUN_DECAY
             if self._overruns[owner] < _OVERRUN_FORGOTTEN:
                 del self._overruns[owner]
 
     # -- running jobs and upper bounds -----------------------------------------------------------------------------
 
-    def _hear_of_running(self, job: Job, reached: Floats) -> None:
+    def _count_running(self, job: Job, reached: Floats) -> None:
         running = self._running.get(_request(job), {})
         bins = [bin_of(job.submitted_us - started_us) for started_us in running.values()]
         if len(bins) > _MANY:
             came = np.bincount(bins, minlength=COUNT)
-            reached[_HEARS_OF_RUNNING] += came[::-1].cumsum()[::-1] - came
+            reached[_ROWS_WITH_RUNNING] += came[::-1].cumsum()[::-1] - came
             return
         for far in bins:
-            for row in _HEARS_OF_RUNNING:
+            for row in _ROWS_WITH_RUNNING:
                 reaches(far, 1.0, reached[row])
 
-    def _stops(self, job: Job) -> None:
-        if job.id in self._begun:
-            self._stops_as(job.id)
+    def _forget_running(self, job: Job) -> None:
+        if job.id in self._request_of_running:
+            self._forget_running_id(job.id)
 
-    def _stops_as(self, job_id: str) -> None:
-        request = self._begun.pop(job_id)
+    def _forget_running_id(self, job_id: str) -> None:
+        request = self._request_of_running.pop(job_id)
         running = self._running[request]
         del running[job_id]
         if not running:
             del self._running[request]
 
-    def most_us(self, job: Job) -> int | None:
+    def max_us(self, job: Job) -> int | None:
         """Upper bound of the run time: the limit, or the estimate if estimates are treated as limits."""
         limits = [job.limit_us] if job.limit_us is not None else []
         keeps = self._past_estimate < _OWN_LIMIT and (job.tenant, job.user) not in self._overruns
@@ -227,8 +227,8 @@ class History(OnlinePredictor):
         return min(limits, default=None)
 
     def _last_bin(self, job: Job) -> int | None:
-        most_us = self.most_us(job)
-        return None if most_us is None else bin_of(most_us)
+        max_us = self.max_us(job)
+        return None if max_us is None else bin_of(max_us)
 
     def _confidence(self, features: Features) -> float:
         runs = max(self._groups[index].count(KINDS[index].key(features)) for index in _EVIDENCE)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, Quantiles, certain
 from gpusquad.predict.offline_estimate import expected_peak
-from gpusquad.predict.similar_runs import RunCircle, RunSummary, SimilarRuns
+from gpusquad.predict.similar_runs import RunGroup, RunSummary, SimilarRuns
 
 FEW = 2
 """Number of completed runs before they outweigh what the job file expects."""
@@ -21,7 +21,7 @@ nine of ten. Similar jobs differ by what gpusquad does not know, above all the b
 _FAR = 3.0
 """A run more than this many spreads from the median is treated as an outlier and counts as if it were at that distance.
 """
-_LEAST_SPREAD = 0.1
+_MIN_SPREAD = 0.1
 _TO_SIGMA = 1.4826
 """From the median absolute deviation to the standard deviation of a normal distribution."""
 _NORMAL = NormalDist()
@@ -31,7 +31,7 @@ class PeakPrediction(NamedTuple):
     """A predicted peak and its evidence."""
 
     bytes: Quantiles
-    group: RunCircle | None
+    group: RunGroup | None
     """None: not from past runs."""
     runs: Sequence[RunSummary]
 
@@ -56,13 +56,13 @@ class PeakMemoryPredictor(SimilarRuns):
         return found[0] if found else None
 
 
-def _peak_of(job: Job, group: RunCircle, runs: Sequence[RunSummary]) -> PeakPrediction | None:
-    told = [seen for seen in runs if seen.peak_bytes]
-    same_size = [seen for seen in told if seen.gpus == job.gpus]
+def _peak_of(job: Job, group: RunGroup, runs: Sequence[RunSummary]) -> PeakPrediction | None:
+    measured = [seen for seen in runs if seen.peak_bytes]
+    same_size = [seen for seen in measured if seen.gpus == job.gpus]
     if sum(seen.is_whole for seen in same_size) >= FEW:
-        told = same_size  # a network split over more cards holds less on each
-    quantiles = peak_quantiles(told, group.weight)
-    return PeakPrediction(quantiles, group, told) if quantiles is not None else None
+        measured = same_size  # a network split over more cards holds less on each
+    quantiles = peak_quantiles(measured, group.weight)
+    return PeakPrediction(quantiles, group, measured) if quantiles is not None else None
 
 
 def peak_quantiles(runs: Sequence[RunSummary], weight: float = 1.0) -> Quantiles | None:
@@ -76,7 +76,7 @@ def peak_quantiles(runs: Sequence[RunSummary], weight: float = 1.0) -> Quantiles
     if not logs:
         return None
     middle = median(logs)
-    spread = max(_LEAST_SPREAD, _TO_SIGMA * median(abs(one - middle) for one in logs))
+    spread = max(_MIN_SPREAD, _TO_SIGMA * median(abs(one - middle) for one in logs))
     logs = [min(max(one, middle - _FAR * spread), middle + _FAR * spread) for one in logs]
     sigma = sqrt((_TO_SIGMA * median(abs(one - middle) for one in logs)) ** 2 + _DOUBT**2 / len(logs))
     values = [round(exp(middle + sigma * _NORMAL.inv_cdf(level))) for level in LEVELS]

@@ -15,14 +15,14 @@ from typing import Any
 from gpusquad.model.prediction import LEVELS, Quantiles
 from gpusquad.model.units import US_PER_S
 from gpusquad.predict._pace import PaceTracker, ReportInterval
-from gpusquad.predict._prior import MOST_US, blended, spread, still_running
+from gpusquad.predict._prior import MAX_US, blend, remaining_if_running, spread
 
 FORMAT = 1
-LEAST_GAP_US = 0.9 * US_PER_S  # reports come once a second, some slightly early
+MIN_GAP_US = 0.9 * US_PER_S  # reports come once a second, some slightly early
 """Reports at shorter intervals are merged."""
 LATE = 5
 """After this many reports in a row with an older time, the clock was set back and the reports are not late."""
-MOST = 2**62
+MAX_VALUE = 2**62
 TAIL_S, TAIL_RATIO = 1.0, 0.003
 """Time after the last step (writing results, process exit): seconds, and a fraction of the run so far."""
 USUAL_ERROR, USUAL_TRIES = 0.12, 1.5
@@ -108,9 +108,9 @@ class ProgressPredictor:
 
     def see(self, at_us: int, step: int, total: int | None) -> None:
         """Report that ``step`` of ``total`` steps were done at a time. Reports may be repeated and in any order."""
-        if not (0 <= step < MOST and abs(at_us) < MOST):
+        if not (0 <= step < MAX_VALUE and abs(at_us) < MAX_VALUE):
             return
-        total = total if total is not None and 0 < total < MOST else None
+        total = total if total is not None and 0 < total < MAX_VALUE else None
         if self._clock is None:
             self._clock = _Clock(at_us)
         if self._at_us is None:
@@ -121,7 +121,7 @@ class ProgressPredictor:
 
     def slowed(self, at_us: int, rate: float) -> None:
         """Set the rate of the run from now on: a neighbour came or went."""
-        if not (isfinite(rate) and 0.001 <= rate <= 1000 and abs(at_us) < MOST):
+        if not (isfinite(rate) and 0.001 <= rate <= 1000 and abs(at_us) < MAX_VALUE):
             return
         if self._clock is None:
             self._clock = _Clock(at_us)
@@ -134,15 +134,15 @@ class ProgressPredictor:
         """
         if self._clock is None or self._at_us is None or self._total is None:
             return None
-        now_us, started_us = (min(max(at_us, -MOST), MOST) for at_us in (now_us, started_us))
+        now_us, started_us = (min(max(at_us, -MAX_VALUE), MAX_VALUE) for at_us in (now_us, started_us))
         ran_us = float(max(now_us - started_us, 0))
         own = self._own(self._clock, self._total, now_us, started_us)
         if own is None:
             return None
         values, confidence = own
         if prior is not None and prior.confidence > 0:
-            values = blended(values, still_running(prior, ran_us), prior.confidence)
-        whole = accumulate((round(min(max(value, 0.0), MOST_US)) for value in values), max)
+            values = blend(values, remaining_if_running(prior, ran_us), prior.confidence)
+        whole = accumulate((round(min(max(value, 0.0), MAX_US)) for value in values), max)
         return Quantiles(LEVELS, tuple(whole), "progress", confidence)
 
     def dump(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class ProgressPredictor:
             if other_total:
                 self._pace = PaceTracker()  # a new count of other steps, not a repetition
             else:
-                self._pace.go_back(step)
+                self._pace.rewind(step)
             self._begin_at(clock, at_us, step)
             return
         if step == self._last.step:
@@ -197,7 +197,7 @@ class ProgressPredictor:
         clock.move(at_us)
         self._at_us, self._last = at_us, _Report(clock.work_us, step)
         took_us = clock.work_us - self._begin.work_us
-        if took_us >= LEAST_GAP_US * clock.rate:
+        if took_us >= MIN_GAP_US * clock.rate:
             self._pace.add(ReportInterval(step - self._begin.step, took_us, step), total)
             self._begin = _Report(clock.work_us, step)
 
@@ -232,16 +232,16 @@ class ProgressPredictor:
     def _left(self, left: int, total: int, waited_us: float, ran_us: float) -> tuple[float, float]:
         """The remaining work time and its error."""
         pace = self._pace
-        ahead, pauses = pace.ahead(left, total), pace.pauses_ahead(self._last.step, total)
+        steps, pauses = pace.predict_steps(left, total), pace.predict_pauses(self._last.step, total)
         tail_us = TAIL_S * US_PER_S + TAIL_RATIO * ran_us
-        whole_us = ahead.us + pauses.us + tail_us
-        expected_us = min(pace.typical_us(), ahead.us) if left else tail_us
+        whole_us = steps.us + pauses.us + tail_us
+        expected_us = min(pace.typical_us(), steps.us) if left else tail_us
         expected_us += pauses.one_us if pauses.is_due else 0.0
         overdue_us = max(waited_us - expected_us, 0.0)
         middle_us = max(whole_us - min(waited_us, expected_us), 0.0) + LONGER * overdue_us
-        usual = (ahead.tries * ahead.error**2 + USUAL_TRIES * USUAL_ERROR**2) / (ahead.tries + USUAL_TRIES)
+        usual = (steps.tries * steps.error**2 + USUAL_TRIES * USUAL_ERROR**2) / (steps.tries + USUAL_TRIES)
         error = hypot(sqrt(usual), self._youth())
-        deviation_us = hypot(error * ahead.us, pauses.spread_us, tail_us, overdue_us)
+        deviation_us = hypot(error * steps.us, pauses.spread_us, tail_us, overdue_us)
         return max(middle_us, 0.1 * US_PER_S), deviation_us
 
     def _youth(self) -> float:

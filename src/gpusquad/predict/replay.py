@@ -11,28 +11,28 @@ from typing import Literal
 
 from gpusquad.model.prediction import PastRun
 
-MOST_FORETOLD = 20_000
+MAX_PREDICTED = 20_000
 """Number of past runs, the newest ones, that are predicted before they are learned. Older ones are only learned."""
 Moment = Literal["came", "begins", "ended"]
 
 
-def as_lived(runs: Sequence[PastRun]) -> Iterator[tuple[Moment, int, int]]:
+def in_original_order(runs: Sequence[PastRun]) -> Iterator[tuple[Moment, int, int]]:
     """The events, with the run's index and time.
 
     Runs are given in the order of their ends, oldest first, and end in that order whatever their clocks show. An end at
     a given time is known to a submission at the same time.
     """
-    before = sorted(_before_the_ends(runs))
-    told = 0
+    before = sorted(_submissions_and_starts(runs))
+    position = 0
     for index, run in enumerate(runs):
-        while told < len(before) and before[told][0] < run.ended_us:
-            at_us, begins, which = before[told]
+        while position < len(before) and before[position][0] < run.ended_us:
+            at_us, begins, which = before[position]
             yield "begins" if begins else "came", which, at_us
-            told += 1
+            position += 1
         yield "ended", index, run.ended_us
 
 
-def _before_the_ends(runs: Sequence[PastRun]) -> Iterator[tuple[int, bool, int]]:
+def _submissions_and_starts(runs: Sequence[PastRun]) -> Iterator[tuple[int, bool, int]]:
     """When each run was submitted and when it started, relative to its end. A job that runs again is submitted again
     then.
     """

@@ -17,7 +17,7 @@ from gpusquad.model.prediction import Quantiles
 from gpusquad.predict.offline_estimate import USUAL_FACTOR, spread
 from gpusquad.predict.similar_runs import RunSummary
 
-WORTH_RATIO = 0.7
+MIN_EFFICIENCY = 0.7
 """Default of the lowest efficiency at which doubling the GPUs is worthwhile."""
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 _GUESS = (0.1, 0.005)
@@ -90,8 +90,8 @@ def curve(job: Job, runs: Sequence[RunSummary], base: Quantiles | None = None) -
         gpus: (float(max(1, us)), _expected_sigma(job)) for gpus, us in (job.expected.by_gpus if job.expected else ())
     }
     # One model computed them all. It may be wrong by a factor, but hardly by a different one for each size.
-    alike = {gpus: (us, _KIND_DOUBT) for gpus, (us, _) in expected.items()}
-    shape_expected = _fit(_points(alike), _USUAL) if len(alike) > 1 else None
+    similar = {gpus: (us, _KIND_DOUBT) for gpus, (us, _) in expected.items()}
+    shape_expected = _fit(_points(similar), _USUAL) if len(similar) > 1 else None
     tried = frozenset(seen)
     if len(seen) > 1:
         shape = _fit(_points(seen), shape_expected or _USUAL)
@@ -110,7 +110,7 @@ def curve(job: Job, runs: Sequence[RunSummary], base: Quantiles | None = None) -
     return Curve(shape, _one_us(shape, known), source, confidence, known, base.source)
 
 
-def worth(found: Curve, most: int, least: int = 1, ratio: float = WORTH_RATIO) -> int:
+def worth(found: Curve, most: int, least: int = 1, ratio: float = MIN_EFFICIENCY) -> int:
     """The largest worthwhile number of GPUs, up to ``most``: each GPU brings at least ``ratio`` of what each of the
     smallest possible number does.
     """

@@ -16,7 +16,7 @@ from gpusquad.predict.base import OnlinePredictor
 
 LAST = 20
 """Runs kept of each kind and number of GPUs."""
-MOST_KINDS = 20_000
+MAX_KINDS = 20_000
 _COUNTING = frozenset({
     "attempt", "batch", "bs", "chunk", "config", "dropout", "epoch", "epochs", "exp", "fold", "gpu", "gpus", "id",
     "iter", "job", "lr", "n", "node", "part", "point", "rank", "rep", "round", "run", "sample", "seed", "shard", "size",
@@ -28,8 +28,8 @@ _NUMBER = re.compile(r"(?<![^\W_])[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![^\W_])")
 _ATTACHED = re.compile(r"([^\W\d_]+)[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![^\W_])")
 _HASH = re.compile(r"(?<![^\W_])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,}(?![^\W_])")
 _SCRIPT = re.compile(r"[\w./+-]+\.(?:py|sh|R|jl|ipynb)\b")
-_MOST_CHARS = 256
-_MOST_SHOWN = 60
+_MAX_CHARS = 256
+_MAX_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RunSummary:
         return self.how == "succeeded"
 
 
-class RunCircle(NamedTuple):
+class RunGroup(NamedTuple):
     """A group of runs that are evidence for a job."""
 
     name: str
@@ -78,7 +78,7 @@ class SimilarRuns(OnlinePredictor):
         for run in history:
             self.learn(run)
 
-    def circles(self, job: Job) -> list[tuple[RunCircle, list[RunSummary]]]:
+    def circles(self, job: Job) -> list[tuple[RunGroup, list[RunSummary]]]:
         """The groups of runs that are evidence for a job, most similar first. In each, the latest run is last."""
         return [
             (group, sorted((seen for runs in sizes.values() for seen in runs), key=_age))
@@ -113,30 +113,30 @@ class SimilarRuns(OnlinePredictor):
         for earlier in [other for other in runs if other.job_id == seen.job_id]:
             runs.remove(earlier)  # replace an attempt that was cut: the last one is better evidence
         runs.append(seen)
-        if len(self._groups) > MOST_KINDS:
+        if len(self._groups) > MAX_KINDS:
             del self._groups[next(iter(self._groups))]
 
 
-def groups_of(job: Job) -> list[RunCircle]:
+def groups_of(job: Job) -> list[RunGroup]:
     """From the most similar group to the widest. Runs of other tenants are never shown."""
     kind, script = kind_of(job.name) or kind_of(job.command), script_of(job.command)
     who = job.user or job.tenant
     found = []
     if kind:
-        shown = textwrap.shorten(kind, _MOST_SHOWN, placeholder=" …")
-        found.append(RunCircle(f"runs of {shown} by {who}", ("user", job.tenant, job.user, kind), 1.0))
-        found.append(RunCircle(f"runs of {shown} in {job.tenant}", ("tenant", job.tenant, kind), 0.7))
+        shown = textwrap.shorten(kind, _MAX_SHOWN, placeholder=" …")
+        found.append(RunGroup(f"runs of {shown} by {who}", ("user", job.tenant, job.user, kind), 1.0))
+        found.append(RunGroup(f"runs of {shown} in {job.tenant}", ("tenant", job.tenant, kind), 0.7))
     if job.app:
-        found.append(RunCircle(f"runs of the application {job.app}", ("app", job.tenant, job.app), 0.6))
+        found.append(RunGroup(f"runs of the application {job.app}", ("app", job.tenant, job.app), 0.6))
     if script:
-        found.append(RunCircle(f"runs of {script} by {who}", ("script", job.tenant, job.user, script), 0.5))
+        found.append(RunGroup(f"runs of {script} by {who}", ("script", job.tenant, job.user, script), 0.5))
     return found
 
 
 @lru_cache(maxsize=65536)
 def kind_of(text: str) -> str:
     """A name without its changing parts: ``resnet50-lr0.1-run7`` and ``resnet50-lr1-run8`` are similar."""
-    text = _HASH.sub(" ", text[:_MOST_CHARS].lower())
+    text = _HASH.sub(" ", text[:_MAX_CHARS].lower())
     text = _ATTACHED.sub(lambda found: found[1] if found[1] in _COUNTING else found[0], text)
     tokens = _TOKEN.findall(_NUMBER.sub(" ", text))
     words = [token for token in tokens if not token.isdecimal() and token not in _COUNTING]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusquad.measure.analysis.compare import are_comparable, as_plain, compare, in_words
+from gpusquad.measure.analysis.compare import are_comparable, as_plain, compare, describe
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import ConfidenceInterval, CoRun
 from tests.measure.sample import sample
@@ -16,7 +16,7 @@ from tests.measure.sample import sample
 def test_the_same_twice():
     found = compare(sample(), sample())
     assert found.changes == []
-    assert in_words(found) == [
+    assert describe(found) == [
         f"{len(found.tested)} of {len(found.tested)} speeds are unchanged within their intervals"
     ]
 
@@ -25,7 +25,7 @@ def test_one_pair_changed():
     found = compare(sample(), sample(driver="610.5", shift=0.08))
     assert [(one.own, [name for name, _ in one.run]) for one in found.changes] == [("cnn", ["cnn", "matmul"])]
     assert found.changes[0].by.mean == pytest.approx(0.08, abs=1e-3)
-    words = in_words(found)
+    words = describe(found)
     assert words[0] == "driver 600.10 before, 610.5 now"
     assert "cnn in cnn beside matmul: 0.67 of its speed alone before, 0.75 now (faster" in words[1]
 
@@ -53,7 +53,7 @@ def test_workloads_alone_are_compared_too():
     slower = replace(old.solos[0], steps_per_s=ConfidenceInterval(106.0, 105.0, 107.0, 5))
     found = compare(old, replace(old, solos=(slower, *old.solos[1:])))
     assert [(one.own, one.is_alone) for one in found.changes] == [("cnn", True)]
-    assert "cnn alone: 50.0% slower than before" in in_words(found)[0]
+    assert "cnn alone: 50.0% slower than before" in describe(found)[0]
 
 
 def test_what_fits_now_and_what_no_more():
@@ -61,8 +61,8 @@ def test_what_fits_now_and_what_no_more():
     place = next(at for at, run in enumerate(old.co_runs) if not run.fits)
     fits = CoRun(("transformer-training",) * 2, (1000, 1000), (ConfidenceInterval(0.4, 0.4, 0.4),) * 2)
     new = replace(new, co_runs=(*new.co_runs[:place], fits, *new.co_runs[place + 1 :]))
-    assert "transformer-training beside transformer-training: fit in memory now" in in_words(compare(old, new))
-    assert "transformer-training beside transformer-training: no longer fit in memory" in in_words(compare(new, old))
+    assert "transformer-training beside transformer-training: fit in memory now" in describe(compare(old, new))
+    assert "transformer-training beside transformer-training: no longer fit in memory" in describe(compare(new, old))
 
 
 def test_who_came_first_in_a_run_does_not_matter():
@@ -80,11 +80,11 @@ def test_who_came_first_in_a_run_does_not_matter():
 def test_once_measured_is_not_compared():
     found = compare(sample(repeats=1), sample(repeats=1, shift=0.3))
     assert found.changes == []
-    assert any("measured only once" in line for line in in_words(found))
+    assert any("measured only once" in line for line in describe(found))
 
 
 def test_nothing_in_common():
-    assert in_words(compare(replace(sample(), solos=(), co_runs=()), replace(sample(), solos=(), co_runs=()))) == [
+    assert describe(compare(replace(sample(), solos=(), co_runs=()), replace(sample(), solos=(), co_runs=()))) == [
         "the series have nothing in common"
     ]
 
@@ -92,7 +92,7 @@ def test_nothing_in_common():
 def test_runs_of_one_series_only():
     found = compare(sample(), replace(sample(), co_runs=sample().co_runs[:-2]))
     assert (len(found.only_old), len(found.only_new)) == (2, 0)
-    assert in_words(found)[-1] == "measured only before: 2 runs; only now: 0"
+    assert describe(found)[-1] == "measured only before: 2 runs; only now: 0"
 
 
 def test_other_settings_are_not_compared():

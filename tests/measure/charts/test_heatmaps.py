@@ -111,7 +111,7 @@ def test_together_stands_beside_alone():
 
 
 def test_the_mask_says_who_ran_out():
-    def told(*out: bool) -> list[str]:
+    def detail(*out: bool) -> list[str]:
         run = CoRun(("a", "b"), (1000, 1000), out_of_memory=out)
         return [
             tile.text
@@ -119,9 +119,9 @@ def test_the_mask_says_who_ran_out():
             for tile in row
         ]
 
-    assert told(True, False) == ["·", "row", "column", "·"]
-    assert told(True, True) == ["·", "both", "both", "·"]
-    assert told() == ["·", "both", "both", "·"]
+    assert detail(True, False) == ["·", "row", "column", "·"]
+    assert detail(True, True) == ["·", "both", "both", "·"]
+    assert detail() == ["·", "both", "both", "·"]
 
 
 def test_what_was_not_measured_is_left_open():

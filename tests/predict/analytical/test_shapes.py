@@ -28,10 +28,10 @@ def test_points_lie_in_their_box_and_picks_in_their_list(index):
 def test_products_are_aligned_or_not_as_asked_and_fit():
     for m, n, k in matmuls._shapes(60, odd=False):
         assert m % 8 == n % 8 == k % 8 == 0
-        assert m * n * k <= matmuls.MOST_WORK
+        assert m * n * k <= matmuls.MAX_WORK
     assert all(n % 8 or m % 8 or k % 8 for m, n, k in matmuls._shapes(60, odd=True))
     for batch, m, n, k in matmuls._batches(30):
-        assert batch * (m * n + m * k + n * k) <= matmuls.MOST_NUMBERS // 2
+        assert batch * (m * n + m * k + n * k) <= matmuls.MAX_NUMBERS // 2
 
 
 def test_convolutions_have_groups_that_divide_them_and_fit():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.interference import CoRun
 from gpusquad.predict.interference.combine import ODDS, PRODUCT, Combination
-from gpusquad.predict.interference.effective import MOST_RHO, EffectiveThroughput, Phi, check_triples
+from gpusquad.predict.interference.effective import MAX_RHO, EffectiveThroughput, Phi, check_triples
 from gpusquad.predict.interference.features import sm_need, speed_at
 from tests.predict.interference.made import USE, at, measured, pair, shared, triple
 
@@ -45,7 +45,7 @@ def test_rates_stay_within_bounds_and_fall_with_each_neighbour(own, share, other
     rates = [FITTED.rate(own, share, others[:count]) for count in range(len(others) + 1)]
     assert all(0.0 < rate <= 1.0 for rate in rates)
     assert all(after <= before + 1e-12 for before, after in itertools.pairwise(rates))
-    assert all(0.0 <= FITTED.rho(own, other) <= MOST_RHO for other, _ in others)
+    assert all(0.0 <= FITTED.rho(own, other) <= MAX_RHO for other, _ in others)
 
 
 def test_alone_it_follows_the_curve():

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
-from gpusquad.predict.interference.online import MOST_FACTOR, Key, OnlineCorrections
-from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate
+from gpusquad.predict.interference.online import MAX_FACTOR, Key, OnlineCorrections
+from gpusquad.predict.interference.unseen import MAX_RATIO, RateEstimate
 
 KEY = Key("card", "a", "b")
 HOUR = 3600.0
@@ -59,8 +59,8 @@ def test_whatever_is_told_a_measured_pair_is_off_by_no_more_than_its_limit(told)
     for ratio, seconds in told:
         tell(online, SURE, ratio, seconds=seconds)
     rate = online.corrected(KEY, SURE).rate
-    assert 1 / MOST_FACTOR["measured"] - 1e-9 <= rate / SURE.rate <= MOST_FACTOR["measured"] + 1e-9
-    assert rate <= MOST_RATIO
+    assert 1 / MAX_FACTOR["measured"] - 1e-9 <= rate / SURE.rate <= MAX_FACTOR["measured"] + 1e-9
+    assert rate <= MAX_RATIO
 
 
 def test_a_lasting_change_is_followed_even_after_long():
@@ -97,7 +97,7 @@ def test_of_two_neighbours_the_less_certain_one_is_corrected_more():
 
 
 def test_memory_is_bounded_and_the_longest_unheard_goes_first():
-    online = OnlineCorrections(most_pairs=3)
+    online = OnlineCorrections(max_pairs=3)
     for name in "bcdbe":
         tell(online, GUESS, 0.5, key=Key("card", "a", name))
     assert len(online) == 3

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from gpusquad.model.interference import CoRun
 from gpusquad.model.job import Profile
 from gpusquad.predict.interference.features import BANDWIDTH, MEMORY, UTILISATION, Scale, Traits, traits_of_profile
-from gpusquad.predict.interference.unseen import LEAST_RATIO, MOST_RATIO, Ratio, Unseen, ratios_of, solo_traits
+from gpusquad.predict.interference.unseen import MAX_RATIO, MIN_RATIO, Ratio, UnseenPairs, ratios_of, solo_traits
 from tests.predict.interference.made import USE, at, measured, shared
 
 
-def unseen(without=None) -> Unseen:
+def unseen(without=None) -> UnseenPairs:
     table = measured(without)
-    return Unseen(ratios_of(table), solo_traits(table))
+    return UnseenPairs(ratios_of(table), solo_traits(table))
 
 
 @pytest.mark.parametrize("pair", [("busy", "middle"), ("light", "reader"), ("middle", "light")])
@@ -30,7 +30,7 @@ def test_a_pair_left_out_is_found_from_rows_and_columns(pair):
 
 def test_rows_and_columns_alone_do_without_features():
     table = measured(("busy", "middle"))
-    found = Unseen(ratios_of(table), {}).estimate("busy", "middle")
+    found = UnseenPairs(ratios_of(table), {}).estimate("busy", "middle")
     assert found.source == "rows and columns"
     assert found.rate == pytest.approx(shared("busy", ["middle"]), rel=0.2)
 
@@ -43,7 +43,7 @@ def test_rows_and_columns_are_more_than_a_sum():
     sizes = []
     for left in (("w0", "w5"), ("w7", "w5"), ("w7", "w0"), ("w3", "w6"), ("w1", "w2")):
         known = [Ratio(*pair, ratio) for pair, ratio in truth.items() if set(pair) != set(left)]
-        model = Unseen(known, {})
+        model = UnseenPairs(known, {})
         sizes += [abs(model.estimate(*pair).rate / truth[pair] - 1) for pair in (left, (left[1], left[0]))]
     assert float(np.mean(sizes)) < 0.03
 
@@ -51,7 +51,7 @@ def test_rows_and_columns_are_more_than_a_sum():
 def test_a_workload_nobody_met_is_found_from_its_features():
     table = measured()
     ratios = [one for one in ratios_of(table) if "middle" not in (one.own, one.other)]
-    model = Unseen(ratios, solo_traits(table))
+    model = UnseenPairs(ratios, solo_traits(table))
     for own, other in (("middle", "busy"), ("busy", "middle")):
         found = model.estimate(own, other)
         assert found.source == "features"
@@ -71,11 +71,11 @@ def test_nothing_known_is_the_usual_and_says_so():
     found = model.estimate(Traits(), "busy")
     assert found.source == "default"
     assert found.rate == pytest.approx(np.median([one.ratio for one in ratios_of(measured())]))
-    assert Unseen((), {}).estimate("a", "b").source == "default"
+    assert UnseenPairs((), {}).estimate("a", "b").source == "default"
 
 
 def test_without_any_pair_time_is_divided_by_duty():
-    model = Unseen((), {"half": Traits({UTILISATION: 0.5}), "whole": Traits({UTILISATION: 1.0})})
+    model = UnseenPairs((), {"half": Traits({UTILISATION: 0.5}), "whole": Traits({UTILISATION: 1.0})})
     assert model.estimate("half", "half").rate == 1.0
     assert model.estimate("whole", "whole").rate == pytest.approx(0.5)
     assert model.estimate("half", "whole").source == "features"
@@ -90,7 +90,7 @@ def test_two_that_are_alike_in_everything_are_foretold_alike():
             names = ["copy" if name == "busy" else name for name in (one.own, one.other)]
             ratios.append(Ratio(names[0], names[1], one.ratio))
     ratios = [one for one in ratios if (one.own, one.other) != ("busy", "busy")]
-    model = Unseen(ratios, {**traits, "copy": traits["busy"]})
+    model = UnseenPairs(ratios, {**traits, "copy": traits["busy"]})
     there, back = model.estimate("busy", "copy"), model.estimate("copy", "busy")
     assert there.rate == pytest.approx(back.rate, rel=1e-6)
     assert model.estimate("busy", "busy").rate == pytest.approx(model.estimate("copy", "copy").rate, rel=1e-6)
@@ -101,9 +101,9 @@ def test_two_that_are_alike_in_everything_are_foretold_alike():
 def test_whatever_was_measured_rates_stay_within_bounds(figures, seed):
     names = list(USE)
     ratios = [Ratio(names[(seed + k) % 5], names[(seed // 7 + 3 * k) % 5], one) for k, one in enumerate(figures)]
-    model = Unseen(ratios, solo_traits(measured()))
+    model = UnseenPairs(ratios, solo_traits(measured()))
     for found in model.estimates([(own, other) for own in (*names, "new") for other in names]):
-        assert LEAST_RATIO <= found.rate <= MOST_RATIO
+        assert MIN_RATIO <= found.rate <= MAX_RATIO
         assert np.isfinite(found.spread)
         assert found.spread >= 0.0
 

@@ -247,7 +247,7 @@ def test_history_teaches_what_being_wrong_taught_as_well(tmp_path) -> None:
 def test_of_the_past_only_the_newest_runs_are_foretold(world: World, monkeypatch) -> None:
     for name in "abcde":
         run_one(world, name)
-    monkeypatch.setattr(learning_module, "MOST_FORETOLD", 3)
+    monkeypatch.setattr(learning_module, "MAX_PREDICTED", 3)
     monkeypatch.setattr(learning_module, "CHUNK", 2)
     restart(world)
     predictor = world.scheduler._context.predictor.predictor
@@ -339,7 +339,7 @@ def test_told_to_stop_while_it_reads_history_it_goes_on_there_next_time(
     for name in "abcd":
         run_one(world, name)
     monkeypatch.setattr(learning_module, "CHUNK", 2)
-    monkeypatch.setattr(learning_module, "MOST_FORETOLD", 2)
+    monkeypatch.setattr(learning_module, "MAX_PREDICTED", 2)
     predictor = Notebook()
     learning = PredictorTraining(LockedPredictor(predictor), database, world.setup["models"])
     read = run_forecasts.past_runs

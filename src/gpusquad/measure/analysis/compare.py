@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpusquad.measure.analysis.stats import Difference, MeanEstimate, corrected, difference, spread, spread_of_interval
-from gpusquad.measure.analysis.summary_text import p_words
+from gpusquad.measure.analysis.summary_text import p_text
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import ConfidenceInterval, CoRun, MeasurementSeries, MeasurementSetting
 from gpusquad.model.units import WHOLE_MILLI
@@ -83,14 +83,14 @@ def compare(old: MeasurementSeries, new: MeasurementSeries) -> Comparison:
     )  # fmt: skip
 
 
-def in_words(found: Comparison) -> list[str]:
+def describe(found: Comparison) -> list[str]:
     """The findings, one line each."""
     lines = []
     if found.old.driver != found.new.driver:
         lines.append(f"driver {found.old.driver} before, {found.new.driver} now")
-    lines += [_change_words(change) for change in found.changes]
-    lines += [f"{run_words(key)}: fit in memory now" for key in found.fit_now]
-    lines += [f"{run_words(key)}: no longer fit in memory" for key in found.fit_no_more]
+    lines += [_change_text(change) for change in found.changes]
+    lines += [f"{run_text(key)}: fit in memory now" for key in found.fit_now]
+    lines += [f"{run_text(key)}: no longer fit in memory" for key in found.fit_no_more]
     same = len(found.tested) - len(found.changes)
     if found.tested:
         lines.append(f"{same} of {len(found.tested)} speeds are unchanged within their intervals")
@@ -111,11 +111,11 @@ def as_plain(found: Comparison) -> dict[str, Any]:
         "fit_no_more": [_plain_run(key) for key in found.fit_no_more],
         "only_old": [_plain_run(key) for key in found.only_old],
         "only_new": [_plain_run(key) for key in found.only_new],
-        "words": in_words(found),
+        "words": describe(found),
     }  # fmt: skip
 
 
-def run_words(key: Key) -> str:
+def run_text(key: Key) -> str:
     """``cnn beside stream``, with their fractions of the SMs if they were restricted."""
     return " beside ".join(name + ("" if milli == WHOLE_MILLI else f" ({milli / 10:g} %)") for name, milli in key)
 
@@ -167,20 +167,20 @@ def _over(interval: ConfidenceInterval, unit: float) -> ConfidenceInterval:
 def _why_not(old: MeasurementSetting, new: MeasurementSetting) -> str:
     parts = (("gpu", old.gpu, new.gpu), ("sharing", old.sharing, new.sharing),
              ("memory limit", _limit(old), _limit(new)))  # fmt: skip
-    told = [f"{what} is {a} in one and {b} in the other" for what, a, b in parts if a != b]
-    return "the settings differ: " + ", ".join(told)
+    differences = [f"{what} is {a} in one and {b} in the other" for what, a, b in parts if a != b]
+    return "the settings differ: " + ", ".join(differences)
 
 
 def _limit(setting: MeasurementSetting) -> str:
     return "none" if setting.memory_bytes is None else f"{setting.memory_bytes / 1e9:g} GB"
 
 
-def _change_words(change: SpeedChange) -> str:
+def _change_text(change: SpeedChange) -> str:
     more_or_less = "faster" if change.by.mean > 0 else "slower"
-    sure = f"{_percents(change.by.low)} to {_percents(change.by.high)} points, {p_words(change.by.adjusted_p)}"
+    sure = f"{_percents(change.by.low)} to {_percents(change.by.high)} points, {p_text(change.by.adjusted_p)}"
     if change.is_alone:
         return f"{change.own} alone: {abs(change.by.mean) / change.old:.1%} {more_or_less} than before ({sure})"
-    where = f"{change.own} in {run_words(change.run)}"
+    where = f"{change.own} in {run_text(change.run)}"
     return f"{where}: {change.old:.2f} of its speed alone before, {change.new:.2f} now ({more_or_less}; {sure})"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import exp, inf, lgamma, log, log1p
 
-_MOST_TERMS = 300
+_MAX_TERMS = 300
 _EXACT = 1e-15
 _TINY = 1e-300
 """Replaces a zero divisor."""
@@ -55,7 +55,7 @@ def _fraction(a: float, b: float, x: float) -> float:
     """1/(1 + d1/(1 + d2/(1 + …))), evaluated from the front with ratios of neighbouring convergents."""
     above, below = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1))
     value = below
-    for m in range(1, _MOST_TERMS):
+    for m in range(1, _MAX_TERMS):
         for d in (_even(a, b, x, m), _odd(a, b, x, m)):
             below = 1.0 / _not_zero(1.0 + d * below)
             above = _not_zero(1.0 + d / above)

@@ -47,7 +47,7 @@ def odd_twins(measured: MeasurementSeries) -> Findings | None:
     return Findings(summary, tuple(lines)) if tested else None
 
 
-def p_words(p: float) -> str:
+def p_text(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
@@ -57,7 +57,7 @@ def _points(found: Difference) -> str:
 
 def _sure(found: Difference) -> str:
     low, high = sorted((abs(found.low), abs(found.high)))
-    return f"{100 * low:.1f} to {100 * high:.1f}, {p_words(found.adjusted_p)}"
+    return f"{100 * low:.1f} to {100 * high:.1f}, {p_text(found.adjusted_p)}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -18,7 +18,7 @@ from gpusquad.measure.card.memory import chunks_to_hold
 from gpusquad.measure.line_server import Answer, serve
 
 CHUNK_BYTES = 64 * 2**20
-_EVERY_S = 0.02
+_POLL_INTERVAL_S = 0.02
 
 
 class CardMonitor:
@@ -66,7 +66,7 @@ class CardMonitor:
         seen: list[tuple[float, float, float]] = []
         while time.monotonic() < high_s:
             seen.append((*self._reader.busy_ratios(), self._reader.power_w()))
-            time.sleep(min(_EVERY_S, max(0.0, high_s - time.monotonic())))
+            time.sleep(min(_POLL_INTERVAL_S, max(0.0, high_s - time.monotonic())))
         counted = self._counters.end() if self._counters is not None else {}
         ended_s, ended_j = time.monotonic(), self._energy_j()
         late = seen[len(seen) // 2 :]  # the driver's rates lag, so the first values belong to the time before
@@ -102,8 +102,8 @@ class CardMonitor:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m gpusquad.measure.card.monitor", description=__doc__)
     parser.add_argument("--card", default="0")
-    steward = CardMonitor(CardReader(parser.parse_args(arguments).card))
-    serve({name: getattr(steward, name) for name in ("hello", "memory", "room", "watch", "quit")})
+    monitor = CardMonitor(CardReader(parser.parse_args(arguments).card))
+    serve({name: getattr(monitor, name) for name in ("hello", "memory", "room", "watch", "quit")})
 
 
 if __name__ == "__main__":

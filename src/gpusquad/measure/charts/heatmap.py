@@ -24,7 +24,7 @@ class Tile:
     """One field of a map."""
 
     text: str
-    told: str
+    detail: str
     """The full text, shown when the pointer is over the field."""
     level: float | None = None
     """Its colour, from 0 to 1. None: no colour, because it was not measured or does not fit."""
@@ -118,10 +118,10 @@ def _use_map(
     def tile(cell: PairCell) -> Tile:
         together, each = figure(cell.run), [measured.solo(one) for one in (cell.own, cell.other)]
         alone = [figure(solo) for solo in each if solo is not None]
-        told = f"{cell.own} and {cell.other} together: {shown(together)}"
+        detail = f"{cell.own} and {cell.other} together: {shown(together)}"
         if len(alone) == 2:
-            told += f"; alone {shown(alone[0])} and {shown(alone[1])}, which add up to {shown(sum(alone))}"
-        return Tile(shown(together), told, together / most, is_twin=cell.is_twin)
+            detail += f"; alone {shown(alone[0])} and {shown(alone[1])}, which add up to {shown(sum(alone))}"
+        return Tile(shown(together), detail, together / most, is_twin=cell.is_twin)
 
     def alone_tile(solo: SoloMeasurement | None, own: str) -> Tile:
         if solo is None:
@@ -160,9 +160,9 @@ def _marks(measured: MeasurementSeries) -> dict[tuple[str, str], Mark]:
 
 def _speed_words(cell: PairCell, ratio: ConfidenceInterval, mark: Mark) -> str:
     repeats = f"{ratio.repeats} repeats" if ratio.repeats > 1 else "one repeat"
-    told = f"{cell.own} beside {'its twin' if cell.is_twin else cell.other}: {ratio.mean:.3f} of its speed alone"
-    told += f" (95 %: {ratio.low:.3f} to {ratio.high:.3f}, {repeats})"
-    return told + (f"; loses significantly {mark} than {cell.other} does" if mark else "")
+    detail = f"{cell.own} beside {'its twin' if cell.is_twin else cell.other}: {ratio.mean:.3f} of its speed alone"
+    detail += f" (95 %: {ratio.low:.3f} to {ratio.high:.3f}, {repeats})"
+    return detail + (f"; loses significantly {mark} than {cell.other} does" if mark else "")
 
 
 def _who_ran_out(cell: PairCell) -> str:

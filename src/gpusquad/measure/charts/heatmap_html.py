@@ -58,12 +58,12 @@ def render(measured: MeasurementSeries, version: str = "") -> str:
 def facts(measured: MeasurementSeries) -> list[str]:
     """The conditions of the measurement."""
     setting, repeats = measured.setting, {one.repeats for run in measured.co_runs for one in run.ratios}
-    told = [f"driver {setting.driver}", setting.sharing]
-    told.append(f"{show_bytes(setting.memory_bytes)} in all" if setting.memory_bytes else "all of its memory")
+    detail = [f"driver {setting.driver}", setting.sharing]
+    detail.append(f"{show_bytes(setting.memory_bytes)} in all" if setting.memory_bytes else "all of its memory")
     if repeats:
         low, high = min(repeats), max(repeats)
-        told.append(f"{low} repeats" if low == high else f"{low} to {high} repeats")
-    return [*told, strftime("%Y-%m-%d %H:%M UTC", gmtime(measured.at_us / US_PER_S))]
+        detail.append(f"{low} repeats" if low == high else f"{low} to {high} repeats")
+    return [*detail, strftime("%Y-%m-%d %H:%M UTC", gmtime(measured.at_us / US_PER_S))]
 
 
 def _section(title: str, note: str, body: str) -> str:
@@ -90,7 +90,7 @@ def _cell(shown: HeatMap, tile: Tile, column: int) -> str:
     classes += ["none"] if tile.level is None and not tile.ran_out else []
     mark = f"<i>{MARKS[tile.mark]}</i>" if tile.mark else ""
     inside = f"<span>{escape(tile.text)}</span>{mark}"
-    return f'<td class="{" ".join(classes)}" title="{escape(tile.told)}">{inside}</td>{_gap(shown, column)}'
+    return f'<td class="{" ".join(classes)}" title="{escape(tile.detail)}">{inside}</td>{_gap(shown, column)}'
 
 
 def _gap(shown: HeatMap, column: int) -> str:

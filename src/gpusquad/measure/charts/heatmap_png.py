@@ -18,7 +18,7 @@ _CELL_IN, _LABEL_IN, _TITLE_IN, _KEY_IN = 0.62, 0.085, 0.5, 0.55
 _INK, _MUTED, _HATCH = "#1a1d23", "#626a76", "#b4bac4"
 _GAP = 0.04
 """Margin around a field, as a fraction of its width."""
-_NAME_MOST = 26
+_MAX_NAME_CHARS = 26
 
 
 def write_png(measured: MeasurementSeries, path: Path) -> None:
@@ -107,4 +107,4 @@ def _key(shown: HeatMap) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _NAME_MOST else name[: _NAME_MOST - 1] + "…"
+    return name if len(name) <= _MAX_NAME_CHARS else name[: _MAX_NAME_CHARS - 1] + "…"

@@ -20,12 +20,12 @@ class _Shape:
 
 
 _TRAINED = _Shape(layers=6, width=1024, heads=16, tokens=512)
-_ASKED = _Shape(layers=12, width=2048, heads=16, tokens=256)
+_SERVED = _Shape(layers=12, width=2048, heads=16, tokens=256)
 """Few and wide layers. Deep and narrow ones are limited by the host that launches their kernels: 30 % apart from one
 window to the next on a machine that was otherwise idle.
 """
 
-_BETWEEN_S = 0.004
+_IDLE_S = 0.004
 """Idle time of a service between requests, in which it leaves the card to neighbours."""
 
 
@@ -88,15 +88,15 @@ def build_training(torch: Any, device: str, batch: int) -> Step:
 
 def build_inference(torch: Any, device: str, batch: int) -> Step:
     with torch.device(device):
-        model = _network(torch, _ASKED)(last_only=True).to(torch.bfloat16).eval()
-    words = torch.randint(_ASKED.words, (batch, _ASKED.tokens), device=device)
+        model = _network(torch, _SERVED)(last_only=True).to(torch.bfloat16).eval()
+    words = torch.randint(_SERVED.words, (batch, _SERVED.tokens), device=device)
 
     def step() -> None:
         with torch.inference_mode():
             model(words)
         if device != "cpu":
             torch.cuda.synchronize()
-        time.sleep(_BETWEEN_S)
+        time.sleep(_IDLE_S)
 
     return step
 

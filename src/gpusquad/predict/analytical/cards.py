@@ -26,7 +26,7 @@ _GB, _MB, _T, _G = 10**9, 1 << 20, 1e12, 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class PeakFractions:
     """The fraction of a data sheet's peaks that programs reach.
 
     Fitted by ``bench.neusight``, except ``tensor_ratio`` and ``launch_us``; matrix units from fp32 alone.
@@ -51,7 +51,7 @@ class Reach:
     """
 
 
-REACH = Reach()
+REACH = PeakFractions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Sheet:
     words: str = ""
     """Parts of the driver's name for the card. The first is the model."""
 
-    def card(self, reach: Reach = REACH) -> CardRoofline:
+    def card(self, reach: PeakFractions = REACH) -> CardRoofline:
         """The card with the fraction of the peaks that programs reach."""
         ratio = reach.narrow_ratio if self.lanes == 16 else reach.wide_ratio
         sustained = reach.flops_per_watt_nm * self.power_w / self.process_nm
@@ -177,7 +177,7 @@ def find_sheet(name: str) -> Sheet | None:
     return max(fitting, key=lambda sheet: len(words & set(sheet.words.split())), default=None)
 
 
-def find(name: str, reach: Reach = REACH) -> CardRoofline | None:
+def find(name: str, reach: PeakFractions = REACH) -> CardRoofline | None:
     """A shipped card by the name its driver reports."""
     sheet = find_sheet(name)
     return sheet.card(reach) if sheet else None

@@ -90,10 +90,10 @@ def _optimiser_us(op: Op, card: MeasuredCard, tensors: int) -> float:
 
 def issue_us(op: Op, card: MeasuredCard, training: bool) -> float:
     """Host time of one op among others."""
-    return _mix(op, card, training) * _Alone(card, op, training).us()
+    return _mix(op, card, training) * _IssueCost(card, op, training).us()
 
 
-class _Alone:
+class _IssueCost:
     """One op in a row of equal ops."""
 
     def __init__(self, card: MeasuredCard, op: Op, training: bool) -> None:

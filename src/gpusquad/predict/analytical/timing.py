@@ -21,7 +21,7 @@ from gpusquad.predict.analytical.op import Op
 
 _TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128))
 _SPLITS = (1, 2, 4, 8, 16)
-_LEAST_SPLIT_K = 256
+_MIN_SPLIT_K = 256
 """Largest useful number of splits of the inner dimension."""
 _SPLIT_GAIN = 1.05
 """Minimum gain of a split, to pay for the additional sums."""
@@ -137,7 +137,7 @@ def _best_tiling(shape: tuple[int, ...], sms: int, ramp_k: float) -> tuple[float
     useful = batch * m * n * k
     best = (0.0, 0.0)
     for split in _SPLITS:
-        if split > 1 and k < split * _LEAST_SPLIT_K:
+        if split > 1 and k < split * _MIN_SPLIT_K:
             break
         for high, wide in _TILES:
             tiles = batch * ceil(m / high) * ceil(n / wide) * split

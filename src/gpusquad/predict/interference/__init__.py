@@ -4,7 +4,7 @@ from gpusquad.predict.interference.combine import Combination
 from gpusquad.predict.interference.effective import EffectiveThroughput, TriplesCheck, check_triples
 from gpusquad.predict.interference.online import OnlineCorrections
 from gpusquad.predict.interference.table import InterferenceTable
-from gpusquad.predict.interference.unseen import RateEstimate, Ratio, Source, Unseen
+from gpusquad.predict.interference.unseen import RateEstimate, Ratio, Source, UnseenPairs
 
 __all__ = [
     "Combination",
@@ -15,6 +15,6 @@ __all__ = [
     "Ratio",
     "Source",
     "TriplesCheck",
-    "Unseen",
+    "UnseenPairs",
     "check_triples",
 ]  # fmt: skip

@@ -21,10 +21,10 @@ workload, physics.
 _PRIOR_NOISE = np.log(0.05)
 _PRIOR_SPREAD = 0.2
 """Spread of values for which these priors are meant. They are scaled with the actual spread."""
-_LEAST_NOISE = np.log(0.004)
+_MIN_NOISE = np.log(0.004)
 _STIFF = 1.0
 """Cost of leaving the prior: half a nat at a factor of two."""
-_MOST_SEARCHED = 300
+_MAX_SEARCHED = 300
 """Number of values that the search uses. The result uses all of them."""
 _ROUNDS = 3
 _GOLDEN = 0.6180339887498949
@@ -71,7 +71,7 @@ class PairProcess:
 
     @property
     def _noise(self) -> float:
-        return float(np.exp(2 * max(self.parameters[-1], _LEAST_NOISE)))
+        return float(np.exp(2 * max(self.parameters[-1], _MIN_NOISE)))
 
     def _search(self, figures: np.ndarray) -> np.ndarray:
         """Coordinate ascent: few parameters, a smooth function, and no derivative that could be wrong."""
@@ -79,7 +79,7 @@ class PairProcess:
         size = np.log(spread / _PRIOR_SPREAD)
         lengths = np.full(2 * self._lengths, 0.2 + 0.5 * np.log(max(self._lengths, 1)))
         usual = np.concatenate([lengths, _PRIOR_PARTS + size, [_PRIOR_NOISE + size]])
-        chosen = np.argsort(np.arange(len(figures)) * _GOLDEN % 1.0)[:_MOST_SEARCHED]
+        chosen = np.argsort(np.arange(len(figures)) * _GOLDEN % 1.0)[:_MAX_SEARCHED]
         pairs, seen = Pairs(self._pairs.own[chosen], self._pairs.other[chosen]), figures[chosen]
 
         def cost(parameters: np.ndarray) -> float:
@@ -102,7 +102,7 @@ class PairProcess:
     def _misfit(self, parameters: np.ndarray, pairs: Pairs, figures: np.ndarray) -> float:
         """The negative logarithm of the marginal likelihood."""
         covariance = self._covariance(parameters, pairs)
-        covariance[np.diag_indices(len(figures))] += np.exp(2 * max(parameters[-1], _LEAST_NOISE)) + 1e-9
+        covariance[np.diag_indices(len(figures))] += np.exp(2 * max(parameters[-1], _MIN_NOISE)) + 1e-9
         try:
             lower = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
@@ -118,7 +118,7 @@ class PairProcess:
                 learnt: Pairs | None = None) -> np.ndarray:  # fmt: skip
         learnt = learnt or self._pairs
         parts = self._parts(parameters)
-        own_like, other_like = self._alike(parameters, asked.points)
+        own_like, other_like = self._similarity(parameters, asked.points)
         own = own_like[np.ix_(pairs.own, learnt.own)]
         other = other_like[np.ix_(pairs.other, learnt.other)]
         own_id, other_id = ids[pairs.own], ids[pairs.other]
@@ -141,7 +141,7 @@ class PairProcess:
     def _physics(self, workloads: Workloads, pairs: Pairs) -> np.ndarray:
         return physics(workloads, pairs) - self._physics_middle
 
-    def _alike(self, parameters: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _similarity(self, parameters: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lengths = np.exp(parameters[: 2 * self._lengths])
         return tuple(  # pyright: ignore[reportReturnType]
             _closeness(points, self._workloads.points, side[self._workloads.groups])

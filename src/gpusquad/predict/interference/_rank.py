@@ -8,14 +8,14 @@ import numpy as np
 
 from gpusquad.predict.interference._process import Pairs
 
-STANDS = 4
+RANK_DIMENSIONS = 4
 """Number of values that give a workload its rank."""
 _ROUNDS = 30
 _FILLINGS, _TRUST = 10, 0.8
 _NOTHING = 1e-6
 
 
-def stands_of(pairs: Pairs, figures: np.ndarray, count: int) -> np.ndarray:
+def rank_coordinates(pairs: Pairs, figures: np.ndarray, count: int) -> np.ndarray:
     """The coordinates of each workload by its own values.
 
     They are sensitivity and pressure on others (an additive fit, shrunk to the mean by one value), and the strongest

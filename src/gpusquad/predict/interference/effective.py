@@ -25,9 +25,9 @@ from gpusquad.model.interference import CoRun, MeasurementSeries
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.predict.interference.combine import ODDS, PRODUCT, USUAL, Combination
 from gpusquad.predict.interference.features import sm_need, speed_at
-from gpusquad.predict.interference.unseen import Unseen, ratios_of, solo_traits
+from gpusquad.predict.interference.unseen import UnseenPairs, ratios_of, solo_traits
 
-MOST_RHO = 0.99
+MAX_RHO = 0.99
 """Upper bound: even beside the worst neighbour, some work is done."""
 _STIFF = 0.02
 """Regularisation, worth an error of 2 % per split, so that parameters leave their usual values only for a reason."""
@@ -35,7 +35,7 @@ _NEEDED_GAIN = 0.95
 """An interpolation between product and odds must bring the error below this fraction of the better rule's, because it
 has one more parameter.
 """
-_FEW_TRIPLES = 4
+_MIN_TRIPLES = 4
 """Fewer triples than this decide nothing."""
 
 
@@ -112,9 +112,9 @@ class TriplesCheck:
 class EffectiveThroughput:
     """``T_eff`` of one setting, fitted to its measurements."""
 
-    def __init__(self, measured: MeasurementSeries, unseen: Unseen | None = None) -> None:
+    def __init__(self, measured: MeasurementSeries, unseen: UnseenPairs | None = None) -> None:
         self._curves = {solo.workload: solo.by_sm for solo in measured.solos}
-        self._unseen = unseen or Unseen(ratios_of(measured), solo_traits(measured))
+        self._unseen = unseen or UnseenPairs(ratios_of(measured), solo_traits(measured))
         self._rho = {(one.own, one.other): _clipped(1.0 - one.ratio) for one in ratios_of(measured)}
         self.splits = _splits(measured)
         self.phi = self._fit_phi()
@@ -145,8 +145,8 @@ class EffectiveThroughput:
 
     def split_errors(self) -> Errors | None:
         """Error on the splits that it was fitted to."""
-        truth = [one.ratio for one in self.splits]
-        return errors([self.rate(one.own, one.own_sm, [(one.other, one.other_sm)]) for one in self.splits], truth)
+        actual = [one.ratio for one in self.splits]
+        return errors([self.rate(one.own, one.own_sm, [(one.other, one.other_sm)]) for one in self.splits], actual)
 
     def _need(self, own: str) -> float:
         curve = self._curves.get(own, ())
@@ -187,10 +187,10 @@ class EffectiveThroughput:
         triples = [one for group in groups for one in group]
         if not triples:
             return TriplesCheck((), None, None, None, USUAL)
-        truth = [one.measured for one in triples]
-        by_product = errors([one.by_product for one in triples], truth)
-        by_odds = errors([one.by_odds for one in triples], truth)
-        between = errors(_left_out(groups), truth) if len(groups) > 1 else None
+        actual = [one.measured for one in triples]
+        by_product = errors([one.by_product for one in triples], actual)
+        by_odds = errors([one.by_odds for one in triples], actual)
+        between = errors(_left_out(groups), actual) if len(groups) > 1 else None
         assert by_product is not None
         assert by_odds is not None
         chosen = _choose(groups, by_product, by_odds, between)
@@ -219,25 +219,25 @@ def check_triples(measured: MeasurementSeries) -> TriplesCheck:
     return EffectiveThroughput(measured).triples
 
 
-def errors(predicted: Sequence[float], truth: Sequence[float]) -> Errors | None:
+def errors(predicted: Sequence[float], actual: Sequence[float]) -> Errors | None:
     """None: nothing to compare."""
-    if not truth:
+    if not actual:
         return None
-    relative = (np.asarray(predicted) - np.asarray(truth)) / np.asarray(truth)
+    relative = (np.asarray(predicted) - np.asarray(actual)) / np.asarray(actual)
     size = np.abs(relative)
     return Errors(float(np.median(size)), float(np.percentile(size, 90)), float(size.mean()), float(relative.mean()),
-                  len(truth))  # fmt: skip
+                  len(actual))  # fmt: skip
 
 
 def _choose(groups: Sequence[Sequence[Triple]], product: Errors, odds: Errors,
             between: Errors | None) -> Combination:  # fmt: skip
-    if len(groups) < _FEW_TRIPLES:
+    if len(groups) < _MIN_TRIPLES:
         return Combination(USUAL.odds_part, f"too few triples measured to decide: {len(groups)}")
-    told = f"{len(groups)} measured triples: mean error of the product {product.mean:.1%}, of the odds {odds.mean:.1%}"
+    why = f"{len(groups)} measured triples: mean error of the product {product.mean:.1%}, of the odds {odds.mean:.1%}"
     better = 0.0 if product.mean <= odds.mean else 1.0
     if between is not None and between.mean < _NEEDED_GAIN * min(product.mean, odds.mean):
-        return Combination(_best_part(groups), f"{told}, between them {between.mean:.1%}")
-    return Combination(better, told)
+        return Combination(_best_part(groups), f"{why}, between them {between.mean:.1%}")
+    return Combination(better, why)
 
 
 def _left_out(groups: Sequence[Sequence[Triple]]) -> list[float]:
@@ -282,4 +282,4 @@ def _grid(middle: Phi, steps: tuple[float, float, float], each_way: int) -> Iter
 
 
 def _clipped(value: float) -> float:
-    return min(max(value, 0.0), MOST_RHO)
+    return min(max(value, 0.0), MAX_RHO)

@@ -14,7 +14,7 @@ from gpusquad.model.units import WHOLE_MILLI
 
 UTILISATION, BANDWIDTH, MEMORY, POWER, SM_NEED, STEP = (
     "utilisation", "bandwidth", "memory", "power", "sm need", "step")  # fmt: skip
-_LEAST_SPREAD = 1e-6
+_MIN_SPREAD = 1e-6
 """A feature with the same value for all workloads carries no information and is left out."""
 
 
@@ -69,7 +69,7 @@ class Scale:
     def __init__(self, known: Mapping[str, Traits]) -> None:
         names = dict.fromkeys(name for traits in known.values() for name in traits.values)
         columns = {name: np.array([t.values[name] for t in known.values() if name in t.values]) for name in names}
-        self.names = [name for name, column in columns.items() if column.std() > _LEAST_SPREAD]
+        self.names = [name for name, column in columns.items() if column.std() > _MIN_SPREAD]
         self._middle = np.array([columns[name].mean() for name in self.names])
         self._step = np.array([columns[name].std() for name in self.names])
         self.families = sorted({traits.family for traits in known.values() if traits.family})

@@ -16,15 +16,15 @@ from math import exp, isfinite, log, sqrt
 from typing import Any, NamedTuple
 
 from gpusquad.model.errors import Invalid
-from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate, Source
+from gpusquad.predict.interference.unseen import MAX_RATIO, RateEstimate, Source
 
 FORMAT = 1
-MOST_PAIRS = 10_000
+MAX_PAIRS = 10_000
 """The pairs observed least recently are evicted first."""
-MOST_FACTOR: dict[Source, float] = {"measured": 1.25, "rows and columns": 2.0, "features": 3.0, "default": 3.0}
+MAX_FACTOR: dict[Source, float] = {"measured": 1.25, "rows and columns": 2.0, "features": 3.0, "default": 3.0}
 """Largest correction factor of a rate, up or down."""
-_WIDEST = log(max(MOST_FACTOR.values()))
-_LEAST_SPREAD = 0.03
+_WIDEST = log(max(MAX_FACTOR.values()))
+_MIN_SPREAD = 0.03
 """Even a well measured pair differs by this much from one input to the next."""
 _NOISE = 0.05
 """Relative noise of a long run: host, clock and input vary."""
@@ -56,8 +56,8 @@ class Offset:
 class OnlineCorrections:
     """Corrections by pair. The same values in the same order give exactly the same state."""
 
-    def __init__(self, most_pairs: int = MOST_PAIRS) -> None:
-        self._most = most_pairs
+    def __init__(self, max_pairs: int = MAX_PAIRS) -> None:
+        self._most = max_pairs
         self._pairs: OrderedDict[Key, Offset] = OrderedDict()
 
     def __len__(self) -> int:
@@ -71,8 +71,8 @@ class OnlineCorrections:
         seen = self._pairs.get(key)
         if seen is None or before.rate <= 0.0:
             return before
-        limit = log(MOST_FACTOR[before.source])
-        rate = min(before.rate * exp(min(max(seen.offset, -limit), limit)), max(MOST_RATIO, before.rate))
+        limit = log(MAX_FACTOR[before.source])
+        rate = min(before.rate * exp(min(max(seen.offset, -limit), limit)), max(MAX_RATIO, before.rate))
         return RateEstimate(rate, min(before.spread, rate * sqrt(seen.variance)), before.source)
 
     def learn(self, keys: Sequence[Key], before: Sequence[RateEstimate], parts: Sequence[float], expected: float,
@@ -86,11 +86,11 @@ class OnlineCorrections:
         seen = [self._grown(key, estimate, seconds) for key, estimate in zip(keys, before, strict=True)]
         noise = _NOISE**2 + _NOISE_OF_A_MINUTE**2 * 60.0 / seconds
         total = noise + sum(part * part * one.variance for part, one in zip(parts, seen, strict=True))
-        surprise = log(min(ratio, MOST_RATIO) / expected)
+        surprise = log(min(ratio, MAX_RATIO) / expected)
         surprise = min(max(surprise, -_USUAL * sqrt(total)), _USUAL * sqrt(total))
         for key, estimate, part, one in zip(keys, before, parts, seen, strict=True):
             gain = one.variance * part / total
-            limit = min(log(MOST_FACTOR[estimate.source]), _WIDEST)
+            limit = min(log(MAX_FACTOR[estimate.source]), _WIDEST)
             offset = min(max(one.offset + gain * surprise, -limit), limit)
             self._keep(key, Offset(offset, one.variance * (1.0 - gain * part), one.seconds + seconds))
 
@@ -100,11 +100,11 @@ class OnlineCorrections:
                                             for key, one in self._pairs.items()]}  # fmt: skip
 
     @classmethod
-    def load(cls, data: object, where: str = "interference", most_pairs: int = MOST_PAIRS) -> OnlineCorrections:
+    def load(cls, data: object, where: str = "interference", max_pairs: int = MAX_PAIRS) -> OnlineCorrections:
         """Load a ``dump``. Raises Invalid for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("pairs"), list):
             raise Invalid(where, f"is not of format {FORMAT}", "remove it: it is learned again from running jobs")
-        result = cls(most_pairs)
+        result = cls(max_pairs)
         for row in data["pairs"]:
             key, one = _row(row, where)
             result._keep(key, one)
@@ -112,7 +112,7 @@ class OnlineCorrections:
 
     def _grown(self, key: Key, estimate: RateEstimate, seconds: float) -> Offset:
         """The correction with its current uncertainty."""
-        first = max(estimate.spread / estimate.rate, _LEAST_SPREAD) ** 2 if estimate.rate > 0 else _LEAST_SPREAD**2
+        first = max(estimate.spread / estimate.rate, _MIN_SPREAD) ** 2 if estimate.rate > 0 else _MIN_SPREAD**2
         old = self._pairs.get(key)
         if old is None:
             return Offset(0.0, first, 0.0)

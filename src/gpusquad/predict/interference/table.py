@@ -15,12 +15,12 @@ from gpusquad.predict.interference.effective import EffectiveThroughput
 from gpusquad.predict.interference.features import Traits, traits_of_profile
 from gpusquad.predict.interference.merge import by_card
 from gpusquad.predict.interference.online import Key, OnlineCorrections
-from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate, Unseen, ratios_of, solo_traits
+from gpusquad.predict.interference.unseen import MAX_RATIO, RateEstimate, UnseenPairs, ratios_of, solo_traits
 
 WorkloadKey = str | tuple[str, Profile | None]
 """The name of a measured workload; else a name and what the job file expects."""
-_MOST_KEPT = 100_000
-_LEAST_SPREAD = 0.01
+_MAX_CACHED = 100_000
+_MIN_SPREAD = 0.01
 _GIB = 2**30
 _Z95 = 1.96
 
@@ -30,11 +30,11 @@ class _Card:
     """What is known of one card model, and the pairs that were looked up."""
 
     gpu: str
-    told: str
+    description: str
     """Description of the setting."""
     workloads: frozenset[str]
     measured: Mapping[tuple[str, str], RateEstimate]
-    unseen: Unseen
+    unseen: UnseenPairs
     combination: Combination
     held: Mapping[str, int]
     """Bytes of each workload alone."""
@@ -140,8 +140,8 @@ class InterferenceTable:
             return f"{name} alone runs at its full speed."
         card = self._cards.get(gpu) or self._find(gpu)
         rate = self.rate(own, others, gpu)
-        parts = [self._pair_words(card, own, other) for other in others]
-        where = f"on {card.gpu or gpu or 'any card'} ({card.told})"
+        parts = [self._pair_text(card, own, other) for other in others]
+        where = f"on {card.gpu or gpu or 'any card'} ({card.description})"
         if len(others) == 1:
             return f"{name} {where}: {parts[0]}."
         if rate <= 0.0 and all(self.estimate(own, other, gpu).rate > 0.0 for other in others):
@@ -187,7 +187,7 @@ class InterferenceTable:
         return (self._cards.get(gpu) or self._find(gpu)).combination
 
     def _pair(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> float:
-        if len(card.pairs) >= _MOST_KEPT:
+        if len(card.pairs) >= _MAX_CACHED:
             card.pairs.clear()
         found = card.pairs[pair] = self._corrected(card, pair).rate
         return found
@@ -200,7 +200,7 @@ class InterferenceTable:
     def _before(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> RateEstimate:
         found = card.before.get(pair)
         if found is None:
-            if len(card.before) >= _MOST_KEPT:
+            if len(card.before) >= _MAX_CACHED:
                 card.before.clear()
             found = card.before[pair] = _table_or_model(card, pair)
         return found
@@ -235,7 +235,7 @@ class InterferenceTable:
     def _held(self, card: _Card, own: Job, others: Sequence[Job]) -> int:
         return card.bytes_of(card.key(own)) + sum(card.bytes_of(card.key(other)) for other in others)
 
-    def _pair_words(self, card: _Card, own: Job, other: Job) -> str:
+    def _pair_text(self, card: _Card, own: Job, other: Job) -> str:
         pair = (card.key(own), card.key(other))
         found = self._corrected(card, pair)
         if found.rate <= 0.0:
@@ -275,11 +275,11 @@ def _asked(key: WorkloadKey) -> str | Traits:
 
 def _card(measured: MeasurementSeries, memory_bytes: int | None) -> _Card:
     setting = measured.setting
-    unseen = Unseen(ratios_of(measured), solo_traits(measured))
+    unseen = UnseenPairs(ratios_of(measured), solo_traits(measured))
     names = {solo.workload for solo in measured.solos} | {name for run in measured.co_runs for name in run.workloads}
     return _Card(
         gpu=setting.gpu,
-        told=setting.sharing,
+        description=setting.sharing,
         workloads=frozenset(names - {""}),
         measured=_measured_pairs(measured),
         unseen=unseen,
@@ -291,7 +291,7 @@ def _card(measured: MeasurementSeries, memory_bytes: int | None) -> _Card:
 
 
 def _unknown_card(gpu: str, sharing: Sharing, memory_bytes: int | None) -> _Card:
-    return _Card(gpu, f"{sharing}, nothing measured", frozenset(), {}, Unseen((), {}), USUAL, {},
+    return _Card(gpu, f"{sharing}, nothing measured", frozenset(), {}, UnseenPairs((), {}), USUAL, {},
                  memory_bytes)  # fmt: skip
 
 
@@ -299,8 +299,8 @@ def _measured_pairs(measured: MeasurementSeries) -> dict[tuple[str, str], RateEs
     """Unrestricted pairs. 0 for pairs that did not fit, whichever of the two ran out of memory."""
     found: dict[tuple[str, str], RateEstimate] = {}
     for one in ratios_of(measured):
-        spread = max(_interval_spread(measured, one.own, one.other), _LEAST_SPREAD)
-        found[one.own, one.other] = RateEstimate(min(max(one.ratio, 0.0), MOST_RATIO), spread, "measured")
+        spread = max(_interval_spread(measured, one.own, one.other), _MIN_SPREAD)
+        found[one.own, one.other] = RateEstimate(min(max(one.ratio, 0.0), MAX_RATIO), spread, "measured")
     for own, other, run, _ in measured.pairs():
         if not run.fits and (run.is_unrestricted or (own, other) not in found):
             found[own, other] = RateEstimate(0.0, 0.0, "measured")

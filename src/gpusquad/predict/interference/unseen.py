@@ -12,15 +12,15 @@ import numpy as np
 
 from gpusquad.model.interference import MeasurementSeries
 from gpusquad.predict.interference._process import PairProcess, Pairs, Workloads
-from gpusquad.predict.interference._rank import STANDS, stands_of
+from gpusquad.predict.interference._rank import RANK_DIMENSIONS, rank_coordinates
 from gpusquad.predict.interference.features import BANDWIDTH, SM_NEED, UTILISATION, Scale, Traits, traits_of
 
 Source = Literal["measured", "rows and columns", "features", "default"]
-MOST_RATIO = 1.2
+MAX_RATIO = 1.2
 """Largest valid rate. A neighbour never makes a workload faster: a value slightly above 1 is noise, and more than this
 is an error.
 """
-LEAST_RATIO = 0.01
+MIN_RATIO = 0.01
 """Smallest rate of a pair that fits. Only pairs that do not fit have a rate of 0."""
 DEFAULT_RATIO, DEFAULT_SPREAD = 0.66, 0.2
 """Mean and standard deviation of Gavel's V100 pairs that fit together."""
@@ -65,7 +65,7 @@ def solo_traits(measured: MeasurementSeries) -> dict[str, Traits]:
     return {solo.workload: traits_of(solo) for solo in measured.solos}
 
 
-class Unseen:
+class UnseenPairs:
     """Predicts rates of pairs from other pairs: by rows and columns if both were measured beside others, else by
     features.
     """
@@ -78,13 +78,15 @@ class Unseen:
         self._traits = {name: traits.get(name, Traits()) for name in names}
         self._others = {name: known for name, known in traits.items() if name not in names}
         self._scale = Scale({**self._traits, **self._others})
-        self._figures = np.log([max(one.ratio, LEAST_RATIO) for one in usable]) if usable else np.zeros(0)
+        self._figures = np.log([max(one.ratio, MIN_RATIO) for one in usable]) if usable else np.zeros(0)
         places = [(self._place[one.own], self._place[one.other]) for one in usable]
         self._pairs = Pairs(
             *(np.array(side, dtype=int) for side in (zip(*places, strict=True) if places else ((), ())))
         )
         self._processes: dict[bool, PairProcess] = {}
-        self._stands = stands_of(self._pairs, self._figures, len(names)) if usable else np.zeros((0, STANDS))
+        self._ranks = (
+            rank_coordinates(self._pairs, self._figures, len(names)) if usable else np.zeros((0, RANK_DIMENSIONS))
+        )
 
     def estimate(self, own: str | Traits, other: str | Traits) -> RateEstimate:
         """A workload by name, or the traits of one without a name."""
@@ -114,36 +116,36 @@ class Unseen:
         if all(known):
             often = min(self._beside[own], self._beside[other])  # pyright: ignore[reportArgumentType]
             return "rows" if often >= _FEW else "few rows"
-        told = [self._told(one).values for one in (own, other)]
+        traits = [self._traits_of(one).values for one in (own, other)]
         if not self._figures.size:
-            return "duty" if all(UTILISATION in values for values in told) else "default"
-        return "features" if all(not values.keys().isdisjoint(self._scale.names) for values in told) else "default"
+            return "duty" if all(UTILISATION in values for values in traits) else "default"
+        return "features" if all(not values.keys().isdisjoint(self._scale.names) for values in traits) else "default"
 
     def _of_kind(self, kind: str, asked: Sequence[tuple[str | Traits, str | Traits]]) -> Iterable[RateEstimate]:
         if kind == "default":
             return [self.usual] * len(asked)
         if kind == "duty":
-            return [_by_duty(*(self._told(one).values[UTILISATION] for one in pair)) for pair in asked]
-        process = self._process(with_stands=kind == "rows")
-        mean, variance = process.predict(*self._points(asked, with_stands=kind == "rows"))
+            return [_by_duty(*(self._traits_of(one).values[UTILISATION] for one in pair)) for pair in asked]
+        process = self._process(with_ranks=kind == "rows")
+        mean, variance = process.predict(*self._points(asked, with_ranks=kind == "rows"))
         source: Source = "features" if kind == "features" else "rows and columns"
         wider = _WIDER**2 if kind == "rows" else 1.0
         return [_estimate(float(m), wider * float(v), source) for m, v in zip(mean, variance, strict=True)]
 
-    def _told(self, one: str | Traits) -> Traits:
+    def _traits_of(self, one: str | Traits) -> Traits:
         if isinstance(one, Traits):
             return one
         return self._traits.get(one) or self._others.get(one) or Traits()
 
-    def _process(self, with_stands: bool) -> PairProcess:
+    def _process(self, with_ranks: bool) -> PairProcess:
         """Created on first use: a table that is only looked up does not need it."""
-        if with_stands not in self._processes:
-            workloads = self._workloads(list(self._place), with_stands)
-            self._processes[with_stands] = PairProcess(workloads, self._pairs, self._figures)
-        return self._processes[with_stands]
+        if with_ranks not in self._processes:
+            workloads = self._workloads(list(self._place), with_ranks)
+            self._processes[with_ranks] = PairProcess(workloads, self._pairs, self._figures)
+        return self._processes[with_ranks]
 
     def _points(self, asked: Sequence[tuple[str | Traits, str | Traits]],
-                with_stands: bool) -> tuple[Workloads, Pairs, np.ndarray]:  # fmt: skip
+                with_ranks: bool) -> tuple[Workloads, Pairs, np.ndarray]:  # fmt: skip
         unique: list[str | Traits] = []
         places: dict[str | int, int] = {}
         for one in (one for pair in asked for one in pair):
@@ -154,19 +156,19 @@ class Unseen:
         at = [[places[one if isinstance(one, str) else id(one)] for one in pair] for pair in asked]
         ids = np.array([self._place.get(one, -1) if isinstance(one, str) else -1 for one in unique])
         sides = np.array(at, dtype=int)
-        return self._workloads(unique, with_stands), Pairs(sides[:, 0], sides[:, 1]), ids
+        return self._workloads(unique, with_ranks), Pairs(sides[:, 0], sides[:, 1]), ids
 
-    def _workloads(self, which: Sequence[str | Traits], with_stands: bool) -> Workloads:
-        points = np.array([self._scale.point(self._told(one)) for one in which]).reshape(len(which), -1)
+    def _workloads(self, which: Sequence[str | Traits], with_ranks: bool) -> Workloads:
+        points = np.array([self._scale.point(self._traits_of(one)) for one in which]).reshape(len(which), -1)
         groups = np.array(self._scale.groups, dtype=int)
         sides = [self._scale.in_units(name, points) for name in (UTILISATION, BANDWIDTH, SM_NEED)]
         known = [side for side in sides if side is not None]
         physical = np.stack(known, axis=1) if known else np.zeros((len(which), 0))
-        if with_stands:
-            stands = np.array([self._stands[self._place[one]] for one in which if isinstance(one, str)])
-            points = np.concatenate([points, stands.reshape(len(which), STANDS)], axis=1)
+        if with_ranks:
+            ranks = np.array([self._ranks[self._place[one]] for one in which if isinstance(one, str)])
+            points = np.concatenate([points, ranks.reshape(len(which), RANK_DIMENSIONS)], axis=1)
             first = int(groups.max()) + 1 if groups.size else 0
-            groups = np.concatenate([groups, first + np.arange(STANDS)])
+            groups = np.concatenate([groups, first + np.arange(RANK_DIMENSIONS)])
         return Workloads(points, groups, physical)
 
 
@@ -181,4 +183,4 @@ def _by_duty(own: float, other: float) -> RateEstimate:
 
 
 def _bounded(rate: float) -> float:
-    return min(max(rate, LEAST_RATIO), MOST_RATIO)
+    return min(max(rate, MIN_RATIO), MAX_RATIO)

@@ -10,7 +10,7 @@ from gpusquad.predict.analytical.probes.shapes import pick
 LENGTHS = (16, 64, 128, 197, 256, 512, 512, 1024, 2048, 4096)
 HEADS = (8, 16, 48, 96, 192, 384, 768, 1536, 3072)
 WIDTHS = (32, 64, 64, 64, 80, 128)
-MOST_WORK = 3e11
+MAX_WORK = 3e11
 
 
 def measure(torch: Any, clock: DeviceTimer, shapes: int = 56) -> dict[str, list]:
@@ -20,7 +20,7 @@ def measure(torch: Any, clock: DeviceTimer, shapes: int = 56) -> dict[str, list]
             suffix = ".causal" if causal else ""
             for index in range(shapes if not causal else 2 * shapes // 3):
                 length, heads, width = pick(index, 0, LENGTHS), pick(index, 1, HEADS), pick(index, 2, WIDTHS)
-                if 4.0 * heads * length**2 * width > MOST_WORK / (1 if dtype == "bf16" else 10):
+                if 4.0 * heads * length**2 * width > MAX_WORK / (1 if dtype == "bf16" else 10):
                     continue
                 forward_us, backward_us = _times(torch, clock, kind, causal, heads, length, width)
                 row = (heads, length, length, width)

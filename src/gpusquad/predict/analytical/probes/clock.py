@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 WARM_UPS = 2
-MOST_CALLS = 20
+MAX_CALLS = 20
 MEASURE_US = 6000.0
 """Approximate time of one reading."""
 CYCLES_PER_US = 2000
@@ -35,7 +35,7 @@ class DeviceTimer:
         issue_us = 1e6 * (time.perf_counter() - began)
         torch.cuda.synchronize()
         whole_us = max(1.0, 1e6 * (time.perf_counter() - began))
-        calls = max(2, min(MOST_CALLS, round(MEASURE_US / whole_us)))
+        calls = max(2, min(MAX_CALLS, round(MEASURE_US / whole_us)))
         found = [self._reading(call, calls, issue_us) for _ in range(readings)]
         self.issue_us = median(issued for _, issued in found)
         return median(us for us, _ in found)

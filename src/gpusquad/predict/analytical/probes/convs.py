@@ -15,8 +15,8 @@ FIRST = (3, 3, 1, 4)
 SIDES = (4, 7, 8, 13, 14, 14, 16, 20, 28, 28, 32, 40, 56, 56, 64, 96, 112, 128, 224)
 BATCHES = (1, 4, 8, 12, 16, 32, 48, 64, 128, 128, 256)
 STRIDES = (1, 1, 1, 2)
-MOST_WORK = 1.2e12
-MOST_NUMBERS = 1 << 30
+MAX_WORK = 1.2e12
+MAX_NUMBERS = 1 << 30
 Shape = tuple[int, int, int, int, int, int, int, int, int]
 REFERENCE: Shape = (2, 16, 8, 8, 16, 3, 3, 1, 1)
 """The layer whose host cost ``probes.host`` measures. The cost of others follows from the comparison with it."""
@@ -120,6 +120,6 @@ def _depthwise(count: int) -> Iterator[Shape]:
 def _fits(shape: Shape) -> bool:
     batch, cin, height, width, cout, kh, kw, stride, groups = shape
     outside = batch * height * width // stride**2
-    return 2 * outside * cin * cout * kh * kw / groups <= MOST_WORK and (
-        batch * height * width * cin + outside * cout <= MOST_NUMBERS
+    return 2 * outside * cin * cout * kh * kw / groups <= MAX_WORK and (
+        batch * height * width * cin + outside * cout <= MAX_NUMBERS
     )

@@ -12,7 +12,7 @@ from gpusquad.predict.analytical import pace
 COUNT = 30
 """Layers in a row."""
 READINGS = 5
-PACE_EVERY = 3
+PACE_INTERVAL = 3
 ROUNDS = 6
 WAYS = ("", ".backward", ".inference")
 MIXES = {
@@ -36,7 +36,7 @@ def measure(torch: Any) -> dict[str, float]:
     found: dict[str, float] = {}
     paces = []
     for index, (name, (make, make_input)) in enumerate(_layers(torch).items()):
-        if index % PACE_EVERY == 0:
+        if index % PACE_INTERVAL == 0:
             paces.append(pace.reading_us(torch))
         costs = row_us(torch, [make() for _ in range(COUNT)], make_input, name.startswith("autocast_"))
         found |= {name + way: us / COUNT for way, us in zip(WAYS, costs, strict=True)}

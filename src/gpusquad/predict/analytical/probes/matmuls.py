@@ -11,8 +11,8 @@ from gpusquad.predict.analytical.probes.shapes import spread
 DTYPES = ("bf16", "fp16", "tf32", "fp32")
 LAYOUTS = ("nt", "nn", "tn")
 """Forward, gradient of the input, gradient of the weights."""
-MOST_WORK = 1 << 37
-MOST_NUMBERS = 1 << 29
+MAX_WORK = 1 << 37
+MAX_NUMBERS = 1 << 29
 REFERENCES = {"matmul": (1, 8, 64, 64), "bmm": (8, 16, 16, 32)}
 """The products whose host cost ``probes.host`` measures. The cost of others follows from the comparison with them."""
 REFERENCE_EVERY = 12
@@ -23,7 +23,7 @@ def measure(torch: Any, clock: DeviceTimer, dtype: str, shapes: int) -> dict[str
     found: dict[str, list] = {}
     few = dtype == "fp16"  # as bf16 almost everywhere
     with arithmetic(torch, dtype) as kind:
-        pool = torch.randn(MOST_NUMBERS, device="cuda", dtype=kind)
+        pool = torch.randn(MAX_NUMBERS, device="cuda", dtype=kind)
         floats = torch.randn(3 * 64 * 64, device="cuda")
         for layout in LAYOUTS:
             rows = (
@@ -64,7 +64,7 @@ def _shapes(count: int, odd: bool) -> Iterator[tuple[int, int, int]]:
         if index % 2:  # a weight's gradient: the long side is summed over
             m, k = k, m
         index += 1
-        if m * n * k <= MOST_WORK and m * n + m * k + n * k <= MOST_NUMBERS // 2:
+        if m * n * k <= MAX_WORK and m * n + m * k + n * k <= MAX_NUMBERS // 2:
             count -= 1
             yield m, n, k
 
@@ -75,7 +75,7 @@ def _batches(count: int) -> Iterator[tuple[int, int, int, int]]:
         batch, m, n, k = (2**x for x in spread(index, ((2, 11), (4, 11), (4, 11), (4, 11))))
         index += 1
         batch, m, n, k = round(batch), _aligned(m), _aligned(n), _aligned(k)
-        if batch * m * n * k <= MOST_WORK and batch * (m * n + m * k + n * k) <= MOST_NUMBERS // 2:
+        if batch * m * n * k <= MAX_WORK and batch * (m * n + m * k + n * k) <= MAX_NUMBERS // 2:
             count -= 1
             yield batch, m, n, k
 

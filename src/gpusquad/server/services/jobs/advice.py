@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
-from gpusquad.predict.advice import AdviceInput, ResourceAdvice, RunUtilisation, advise, rounded_gib, short_of_memory
+from gpusquad.predict.advice import AdviceInput, ResourceAdvice, RunUtilisation, advise, memory_warning, rounded_gib
 from gpusquad.predict.memory import PeakMemoryPredictor, PeakPrediction
 from gpusquad.predict.similar_runs import RunSummary, groups_of
 from gpusquad.server.services.prediction.training import past_run
@@ -136,7 +136,7 @@ class Advice:
             spec = with_choices(spec, **{name: value})
             job = to_job(spec, job.id, job.submitted_us, job.tenant, job.user)
         largest = max(space.of(job)[0], default=0)
-        if _names_memory(job) and (warning := short_of_memory(job, self._peak(job), largest)):
+        if _names_memory(job) and (warning := memory_warning(job, self._peak(job), largest)):
             notes.append(Note("warned", warning))
         return ResolvedJob(spec, job, tuple(notes))
 
@@ -146,9 +146,9 @@ class Advice:
         with self._lock:
             circles, peak = self._memory.circles(job), self._memory.peak(job)
         group, runs = circles[0] if circles else (None, [])
-        card_bytes, most_gpus = space.of(job)
+        card_bytes, max_gpus = space.of(job)
         return AdviceInput(
-            group, runs, peak, self._uses_of(runs), run, card_bytes, most_gpus, self._limit_gpus(job.tenant)
+            group, runs, peak, self._uses_of(runs), run, card_bytes, max_gpus, self._limit_gpus(job.tenant)
         )
 
     def _limit_gpus(self, tenant: str) -> int | None:

@@ -19,7 +19,7 @@ import structlog
 
 from gpusquad.model.codec import job_from_dict
 from gpusquad.model.prediction import How, PastRun
-from gpusquad.predict.replay import MOST_FORETOLD, as_lived
+from gpusquad.predict.replay import MAX_PREDICTED, in_original_order
 from gpusquad.server.services.prediction.predictor import LockedPredictor
 from gpusquad.server.services.prediction.predictor_files import PredictorFiles
 from gpusquad.server.services.runtime.loop import Item
@@ -211,7 +211,7 @@ class PredictorTraining:
         run time is learned."""
         with self._database.read() as connection:
             after = max(self._last, run_forecasts.first_to_learn(connection, MAX_HISTORY))
-            newest_after = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
+            newest_after = run_forecasts.first_to_learn(connection, MAX_PREDICTED)
         newest: list[FinishedRun] = []
         while not self._closing.is_set():
             with self._database.read() as connection:
@@ -227,7 +227,7 @@ class PredictorTraining:
             after = rows[-1].key
 
     def _replay(self, finished_runs: Sequence[FinishedRun]) -> None:
-        for what, index, at_us in as_lived([finished.run for finished in finished_runs]):
+        for what, index, at_us in in_original_order([finished.run for finished in finished_runs]):
             if self._closing.is_set():
                 return
             job = finished_runs[index].run.job
