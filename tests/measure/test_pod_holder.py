@@ -52,19 +52,19 @@ def _outside(program: str) -> None:
 def test_it_ends_when_told_to():
     _outside("""
         import os, signal
-        from gpusquad.measure import holding
-        holding.hold = lambda idle_s: os.kill(os.getpid(), signal.SIGTERM) or signal.pause()
-        holding.main([])
+        from gpusquad.measure import pod_holder
+        pod_holder.hold = lambda idle_s: os.kill(os.getpid(), signal.SIGTERM) or signal.pause()
+        pod_holder.main([])
     """)
 
 
 def test_children_that_ended_are_noted():
     _outside("""
         import os, subprocess
-        from gpusquad.measure import holding
+        from gpusquad.measure import pod_holder
         child = subprocess.Popen(["true"])
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert os.path.exists(f"/proc/{child.pid}")
-        holding._reap()
+        pod_holder._reap()
         assert not os.path.exists(f"/proc/{child.pid}")
     """)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 IDLE_S = 120.0
 _POLL_INTERVAL_S = 1.0
-_MODULES = b"\0gpusquad.gpu.measure."
+_MODULES = b"\0gpusquad.measure."
 
 
 def hold(idle_s: float = IDLE_S, processes: Path = Path("/proc"), every_s: float = _POLL_INTERVAL_S) -> None:
