@@ -54,7 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=_seconds, default=1.0, metavar="SECONDS", help="between two samples")
     parser.add_argument("--home", type=Path, help="the data folder (default: $GPUSQUAD_HOME or ~/.gpusquad)")
     parser.add_argument(
-        "--recover-after", type=_seconds, default=WELL_FOR_S, metavar="SECONDS", help="a card must answer well so long"
+        "--recover-after",
+        type=_seconds,
+        default=WELL_FOR_S,
+        metavar="SECONDS",
+        help="how long a card must answer well before it is used again",
     )
     parser.add_argument("--expect", default="", metavar="IDS", help="cards that were here before, with commas")
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process does")

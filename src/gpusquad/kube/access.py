@@ -1,4 +1,4 @@
-"""Where the API server is and how we show it who we are: from a kubeconfig file, or as a pod of the cluster."""
+"""Address and credentials of the API server: from a kubeconfig file, or as a pod of the cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import yaml
 from gpusquad.model.errors import Invalid
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet puts the token of a pod, the authority's certificate and the namespace."""
+"""Where the kubelet puts the pod's token, the authority's certificate and the namespace."""
 
 _REFUSED = {
     "auth-provider": "give the user an exec section or a token instead",
@@ -33,18 +33,18 @@ _REFUSED = {
 }
 _COMMAND_S = 60.0
 _EARLY = timedelta(seconds=60)
-"""A token is renewed before it runs out: the request has to arrive with it, and clocks differ."""
+"""A token is renewed before it expires: the request must arrive with it, and clocks differ."""
 
 
 class BearerToken(Protocol):
-    """Safe to print: no token shows."""
+    """Safe to print: no token is shown."""
 
     def now(self) -> str | None:
-        """The token to send, "" for none. None: `renew` has to be called first. Never waits."""
+        """The token to send, "" for none. None: call `renew` first. Never blocks."""
         ...
 
     def renew(self) -> bool:
-        """The one we have is missing, old or refused. May take long. False: there is no other to be had."""
+        """The current token is missing, old or refused. May take long. False: there is no other."""
         ...
 
 
@@ -63,7 +63,7 @@ class FixedToken:
 
 
 class TokenFile:
-    """The kubelet replaces the token of a pod about every hour; looking at the file costs a microsecond or two."""
+    """The kubelet replaces a pod's token about every hour; checking the file costs a microsecond or two."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,7 +80,7 @@ class TokenFile:
             if mark != self._mark:
                 self._text, self._mark = self._path.read_text().strip() or self._text, mark
         except OSError as error:
-            if not self._text:  # else the one we have may do until the file is back
+            if not self._text:  # otherwise the current token may do until the file is back
                 raise Invalid("tokenFile", f"{self._path} cannot be read: {error.strerror}", "check it") from error
         return self._text
 
@@ -97,7 +97,7 @@ class _Credential:
 
 
 class TokenCommand:
-    """A program prints an ExecCredential: how clouds give out tokens that last minutes."""
+    """A program that prints an ExecCredential: how clouds issue short-lived tokens."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class TokenCommand:
         self._last: _Credential | None = None
 
     def __repr__(self) -> str:
-        return f"TokenCommand({self._command[0]!r})"  # its arguments may hold a secret
+        return f"TokenCommand({self._command[0]!r})"  # its arguments may contain a secret
 
     @classmethod
     def read(cls, content: Any, where: str, folder: Path, cluster: Mapping[str, Any]) -> TokenCommand:
@@ -128,7 +128,7 @@ class TokenCommand:
             raise Invalid(f"{where}.apiVersion", f"{version!r} is not known", "client.authentication.k8s.io/v1 is")
         if content.get("interactiveMode") == "Always":
             raise Invalid(
-                f"{where}.interactiveMode", "there is nobody to ask", "use a credential that needs no answers"
+                f"{where}.interactiveMode", "the service cannot answer prompts", "use a credential that needs none"
             )
         command = content["command"]
         if os.sep in command:
@@ -160,7 +160,7 @@ class TokenCommand:
         except OSError as error:
             raise self._invalid(f"cannot be started: {error.strerror}") from error
         except subprocess.TimeoutExpired:
-            raise self._invalid(f"did not end within {_COMMAND_S:g} s") from None  # what it printed may be secret
+            raise self._invalid(f"did not end within {_COMMAND_S:g} s") from None  # its output may be secret
         if done.returncode:
             annotations = done.stderr.decode(errors="replace").strip()[-300:]
             raise self._invalid(f"failed with code {done.returncode}: {annotations}")
@@ -191,23 +191,23 @@ def _moment(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class KubeAccess:
-    """Everything a client needs to know. What is secret does not show when it is printed."""
+    """Everything a client needs. Secrets are not shown when it is printed."""
 
     url: str
     namespace: str = "default"
     authority: str = field(default="", repr=False)
-    """Certificates in PEM that the server's must come from; empty: those the system trusts."""
+    """Certificates in PEM that sign the server's; empty: those that the system trusts."""
     insecure: bool = False
-    """Believe any certificate."""
+    """Accept any certificate."""
     server_name: str = ""
-    """The name on the server's certificate, where it is not the one in the url."""
+    """Name in the server's certificate, if it is not the one in the URL."""
     token: BearerToken = field(default_factory=FixedToken)
     certificate: str = field(default="", repr=False)
-    """Ours in PEM, with its key in `key`."""
+    """Client certificate in PEM, with its key in `key`."""
     key: str = field(default="", repr=False)
 
     def tls(self) -> ssl.SSLContext | None:
-        """How to encrypt. None: the url is plain http."""
+        """TLS settings. None: the URL is plain http."""
         if not self.url.startswith("https:"):
             return None
         try:
@@ -229,7 +229,7 @@ def load_access(
     environment: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> KubeAccess:
-    """The first that is there: the file named, those in $KUBECONFIG, the pod we are in, ~/.kube/config."""
+    """The first that exists: the named file, those in $KUBECONFIG, the pod's service account, ~/.kube/config."""
     if kubeconfig is not None:
         return _from_files([kubeconfig], context)
     named = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
@@ -271,7 +271,7 @@ def _bracketed(host: str) -> str:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A cluster, user or context by its name, and the folder that paths in it start from."""
+    """A cluster, user or context by its name, and the folder for relative paths in it."""
 
     where: str
     content: Mapping[str, Any]
@@ -296,7 +296,7 @@ class _Entry:
         return self.folder / value if value else None
 
     def material(self, name: str) -> str:
-        """PEM, given in place (as name-data, in base64) or as a file. In place wins, as for kubectl."""
+        """PEM, given inline (as name-data, in base64) or as a file. Inline takes precedence, as for kubectl."""
         inline = self.text(f"{name}-data")
         if inline:
             return self._decoded(f"{name}-data", inline)
@@ -312,7 +312,7 @@ class _Entry:
 
 
 def _from_files(paths: list[Path], context: str | None) -> KubeAccess:
-    """As kubectl merges several files: whichever says something first is believed."""
+    """Merge several files as kubectl does: the first value wins."""
     files = [(path, _parsed(path)) for path in paths if path.exists()]
     if not files:
         raise Invalid("kubeconfig", f"there is no file {', '.join(map(str, paths))}", "check the path or $KUBECONFIG")
@@ -389,12 +389,12 @@ def _token(user: _Entry, cluster: _Entry) -> BearerToken:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Python reads certificates from files only; nobody else can read this one, and it does not stay."""
+    """Python reads certificates from files only. This one is readable only by us and is deleted after use."""
     with tempfile.NamedTemporaryFile("w", prefix="gpusquad-", suffix=".pem") as file:
         file.write(f"{certificate}\n{key}\n")
         file.flush()
         try:
-            # A password would be asked for on the terminal, where there may be nobody.
+            # A password would be requested on the terminal, where no user may be.
             context.load_cert_chain(file.name, password=lambda: "")
         except (ssl.SSLError, ValueError) as error:
             problem = "the certificate and its key cannot be used together"

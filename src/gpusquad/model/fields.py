@@ -133,7 +133,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, str):
-            value = _plain(value.strip().removesuffix("/s"), self.at(name), "5 or 5/s, which is so many a second")
+            value = _plain(value.strip().removesuffix("/s"), self.at(name), "5 or 5/s (per second)")
         value = number(value, self.at(name))
         if value == 0:
             raise Invalid(self.at(name), "is zero", "omit it if there is no SLO")

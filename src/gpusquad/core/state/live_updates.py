@@ -165,7 +165,7 @@ def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placem
 
 
 def _last_end_us(run: Run, now_us: int) -> int:
-    """Nobody runs past its limit, but for the moments it takes to be stopped."""
+    """No job runs past its limit, except for the time it takes to stop it."""
     if run.job.limit_us is None:
         return NEVER_US
     return max(now_us, run.started_us + run.job.limit_us)

@@ -321,4 +321,4 @@ def _how_it_ended(code: int | None) -> str:
 def _error_output(attempt: Attempt) -> str:
     """Everything known about why the supervisor ended."""
     parts = [part for part in (attempt.trouble, spawn.last_words(attempt.folder)) if part]
-    return "; ".join(parts) or "nobody saw how"
+    return "; ".join(parts) or "cause unknown"

@@ -1,7 +1,7 @@
-"""Parts of cards for tasks that asked for one, given and taken back in a thread of its own.
+"""Shares of cards for tasks, attached and released in a thread of its own.
 
-Whoever keeps tenants to their parts may have to start a daemon for a card first, and that must hold up nobody else's
-gang. One thing is done after the other, so what a gang leaves behind is cleared away before the next one comes.
+Attaching may have to start a card daemon first, which must not delay other gangs. Requests are handled one after the
+other, so what a gang leaves behind is released before the next one is attached.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _CLOSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ShareEnvironment:
-    """What the tasks of one launch have to be told."""
+    """Environment for the tasks of one launch."""
 
     env: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """By task; those without a part are left out."""
+    """By task; tasks without a share are left out."""
     notes: tuple[str, ...] = ()
-    """For people: what could not be done as asked."""
+    """Messages: what could not be done as requested."""
 
 
 NO_PARTS = ShareEnvironment()
@@ -41,10 +41,10 @@ Given = Callable[[ShareEnvironment | Exception], object]
 
 
 class Shares:
-    """Called from any thread; nothing here makes its caller wait."""
+    """Called from any thread; no call blocks."""
 
     def __init__(self, sharing: CardSharing, cards: Mapping[str, Card], note: str = "") -> None:
-        """``note``: told of every gang that has parts, for example that nobody keeps it to them."""
+        """``note``: called for every gang with shares, for example because they are not enforced."""
         self._sharing = sharing
         self._cards = cards
         self._note = note
@@ -59,12 +59,12 @@ class Shares:
         self._thread.start()
 
     def close(self) -> None:
-        """What was given stays given: tasks run on."""
+        """Attached shares stay: tasks continue."""
         self._calls.put(None)
         self._thread.join(_CLOSE_S)
 
     def give(self, launch: Launch, then: Given) -> None:
-        """``then`` is called from the thread, with the parts or with what went wrong."""
+        """``then`` is called from the thread, with the environment or the error."""
 
         def do() -> None:
             then(self._try_to_give(launch))
@@ -79,7 +79,7 @@ class Shares:
         self._calls.put(do)
 
     def resize(self, key: Key, tasks: int, before_bytes: int, memory_bytes: int) -> None:
-        """In the caller's thread, who must hear of it."""
+        """In the caller's thread, so that errors reach the caller."""
         holders = _holders(key, tasks)
         for at, holder in enumerate(holders):
             try:
@@ -90,12 +90,13 @@ class Shares:
                 raise
 
     def peak_memory_bytes(self, key: Key, tasks: int) -> list[int]:
-        """By task, in the caller's thread. 0: not known."""
+        """By task, in the caller's thread. 0: unknown."""
         return [self._sharing.peak_memory_bytes(holder) for holder in _holders(key, tasks)]
 
     def pause(self, key: Key, tasks: int, within_s: float, then: Callable[[], object]) -> None:
-        """They are about to be told to end. ``then`` is called as soon as their work is off the cards: at once, or from
-        a thread of its own. A daemon that hangs may hold that up for longer than it should."""
+        """Before SIGTERM. ``then`` is called as soon as the tasks' work is off the cards: at once, or from a thread of
+        its own. A daemon that hangs may delay it further.
+        """
         if not tasks or not self.are_enforced:
             then()
             return
@@ -107,14 +108,14 @@ class Shares:
         ).start()
 
     def drain(self, key: Key, tasks: int, within_s: float) -> None:
-        """They are about to be killed. In a thread of its own: others must not wait for that."""
+        """Before SIGKILL, in a thread of its own: other gangs must not wait for it."""
         if self.are_enforced:
             threading.Thread(
                 target=_drain, args=(self._sharing, _holders(key, tasks), within_s), name="gpusquad-drain", daemon=True
             ).start()
 
     def keep_only(self, keys: Collection[Key]) -> None:
-        """These attempts are known; what others had goes back."""
+        """These attempts are known; shares of all others are released."""
         owners = {owner(key) for key in keys}
         self._calls.put(lambda: self._sharing.release_all_but(owners))
 
@@ -128,7 +129,7 @@ class Shares:
     def _try_to_give(self, launch: Launch) -> ShareEnvironment | Exception:
         try:
             return self._given(launch)
-        except Exception as error:  # its owner must hear of it, whatever it is
+        except Exception as error:  # whatever the error is, it must reach the job's owner
             return error
 
     def _given(self, launch: Launch) -> ShareEnvironment:
@@ -161,7 +162,7 @@ def _pause(sharing: CardSharing, holders: Sequence[Holder], within_s: float, the
 
 
 def _drain(sharing: CardSharing, holders: Sequence[Holder], within_s: float) -> None:
-    """All of them together within that time; one that is no tenant takes none."""
+    """All of them together within that time; a task that is no GPU client takes none."""
     until_s = time.monotonic() + within_s
     for holder in holders:
         try:
@@ -171,15 +172,15 @@ def _drain(sharing: CardSharing, holders: Sequence[Holder], within_s: float) -> 
 
 
 def owner(key: Key) -> str:
-    """Of the parts: an attempt, all of whose tasks end together."""
+    """Owner of the shares: an attempt, whose tasks end together."""
     return f"{key[0]}.{key[1]}"
 
 
 def has_part(task: TaskLaunch) -> bool:
-    """Of a card that others may be on; of one that the driver does not know as a card of its own."""
+    """Whether other clients may be on the card, or the driver does not know it as a card of its own."""
     return bool(task.cards) and (task.share is not None or any(part_named(card) for card in task.cards))
 
 
 def has_parts(launch: Launch) -> bool:
-    """Simulated cards cannot be held to anything."""
+    """Shares of simulated cards cannot be enforced."""
     return not launch.simulated and any(map(has_part, launch.tasks))

@@ -63,7 +63,7 @@ class UnmanagedWatch(Generic[Look]):
         self._seen: dict[str, Collection[int]] = {}
         """By card: pids of its last look."""
         self._heard: queue.Queue[Look | None] = queue.Queue(maxsize=1)
-        self._thread = threading.Thread(target=self._run, name="gpusquad-lookout", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="gpusquad-unmanaged", daemon=True)
         self._thread.start()
 
     def hear(self, look: Look) -> None:

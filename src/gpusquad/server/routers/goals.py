@@ -53,7 +53,7 @@ def _goals(svc: Services, who: Who, service: SloService, hours: int) -> Plain:
         weights = {row.name: row.weight for row in people.tenants(c)}
         revisions = policy.all(c, MAX_REVISIONS)
         record = goal_samples.since(c, since_us, MAX_POINTS)
-    # For all jobs, whoever asks, because the snapshots serve all callers.
+    # For all jobs, because the snapshots serve all callers.
     snapshots = service.snapshots(every, svc.scheduler.cards())
     seen, now = [goal for goal in every if may_see(who, goal)], snapshots[-1].jobs if snapshots else {}
     points = _attainment([*_on_record(record), *snapshots], {goal.id for goal in seen}, since_us)

@@ -155,7 +155,7 @@ class ClusterSync:
         return job_id in self._over_before or self.holds.just_ended(job_id)
 
     def _adopt(self, row: JobRow, found: GangFound) -> None:
-        """The gang already runs, whoever started it."""
+        """The gang already runs."""
         context, unit = self.context, self.context.unit
         job = context.job(row.id)
         placement = placement_at(job, found.places, context.fixed)
