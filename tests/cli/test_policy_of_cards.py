@@ -42,9 +42,9 @@ def test_one_that_fails_does_not_keep_the_others(service, gsq):
 
 def test_what_has_no_effect_yet_is_said(service, gsq):
     answer = service.answers["PUT", "/cards/0/divide"][0].body
-    kept = answer["divide"] | {"effect": "kept", "message": "kept; takes effect where cards are shared for real"}
+    kept = answer["divide"] | {"effect": "kept", "message": "stored; takes effect where shares are enforced"}
     service.tell("PUT", "/cards/0/divide", answer | {"divide": kept})
-    assert "slo; kept; takes effect where" in gsq("policy", "set", "--card", "0", "slo").stdout
+    assert "slo; stored; takes effect where" in gsq("policy", "set", "--card", "0", "slo").stdout
 
 
 @pytest.mark.parametrize(

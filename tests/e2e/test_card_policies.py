@@ -14,7 +14,7 @@ def test_what_is_set_for_a_card_outlives_the_service(service: RunningService) ->
     cards = service.client.cards
     made = cards.divide("0", "slo", "demo")
     assert made["divide"]["effect"] == "kept"
-    assert "takes effect where cards are shared for real" in made["divide"]["message"]
+    assert "takes effect where shares are enforced" in made["divide"]["message"]
     cards.divide("SIM-1", "jct")
     cards.divide("1", None)
     service.kill()

@@ -15,7 +15,7 @@ from gpusquad.registry import create
 from gpusquad.server.clock import Clock
 from gpusquad.server.schemas.interference import InterferenceView, NeighboursView
 from gpusquad.server.services.scheduler import Scheduler, Setup
-from gpusquad.server.services.sharing.card_neighbours import StepRate, pace
+from gpusquad.server.services.sharing.card_neighbours import StepRate, step_rate
 from gpusquad.server.services.sharing.interference import MAX_WORKLOADS, InterferenceService
 from gpusquad.store.database import Database
 from tests.predict.interference.made import CARD, USE, job, measured, shared, triple
@@ -157,12 +157,14 @@ def test_the_pace_that_is_seen(tmp_path: Any) -> None:
     cards.paces[first] = 4
     cards.run(LESSON_S // 2)
     scheduler = cards.world.scheduler
-    seen = pace(scheduler.row(first), scheduler.neighbours)
+    seen = step_rate(scheduler.row(first), scheduler.neighbours)
     assert seen.alone == pytest.approx(10, rel=0.02)
     assert seen.ratio == pytest.approx(0.4, rel=0.05)
     cards.world.scheduler.cancel(first, ADA)
     cards.world.settle()
-    assert pace(scheduler.row(first), scheduler.neighbours) == StepRate(None, None)  # over: nothing is its pace now
+    assert step_rate(scheduler.row(first), scheduler.neighbours) == StepRate(
+        None, None
+    )  # over: nothing is its step_rate now
 
 
 def submit_half(rig: Rig, user: str, app: str) -> str:
