@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from bench._cost import RUNS, cost
-from bench._foretold import TOLD, foretell
+from bench._log_predictions import PREDICTED_LEVELS, predict_log
 from bench._logs import Floats, read_log
 from bench._pages import draw, keep
 from bench._play import side_by_side, tell
@@ -29,7 +29,7 @@ SUMMARY = "predictions held against the truth: coverage of P50, P90 and P99, sha
 SLOW = True
 
 OURS, LAST_TWO = "combined", "recent"
-TOLERANCE = dict(zip(TOLD, (2.0, 2.0, 0.7), strict=True))
+TOLERANCE = dict(zip(PREDICTED_LEVELS, (2.0, 2.0, 0.7), strict=True))
 """Points of 100."""
 
 
@@ -56,7 +56,7 @@ def predictors() -> list[str]:
 
 
 def foretell_one(task: tuple[str, str]) -> Floats:
-    return foretell(read_log(task[0]), registry.create("predictor", task[1]))
+    return predict_log(read_log(task[0]), registry.create("predictor", task[1]))
 
 
 def judged(log_name: str, foretold: dict[str, Floats]) -> list[dict]:
@@ -67,7 +67,7 @@ def judged(log_name: str, foretold: dict[str, Floats]) -> list[dict]:
     ]
     spoken = ~np.isnan(np.stack(list(foretold.values()))).any(axis=(0, 2))
     last_two, asked = foretold[LAST_TWO][spoken, 0], foretold[LAST_TWO][spoken, 1]
-    for column, level in enumerate(TOLD[:2]):
+    for column, level in enumerate(PREDICTED_LEVELS[:2]):
         for name in (name for name in foretold if name != LAST_TWO):
             loss_s = pinball(run_s[spoken], foretold[name][spoken, column], level)
             label = f"{log_name} {name}: pinball loss at P{level * 100:g} /"
@@ -83,7 +83,7 @@ def covered(label: str, run_s: Floats, rows: Floats, has_bars: bool) -> list[dic
     """How far the parts that ended in time are from what they should be, overall and on the way."""
     spoken = ~np.isnan(rows[:, 0])
     claims = []
-    for column, level in enumerate(TOLD):
+    for column, level in enumerate(PREDICTED_LEVELS):
         hit, tolerance, point = run_s[spoken] <= rows[spoken, column], TOLERANCE[level], f"P{level * 100:g}"
         off = 100 * float(hit.mean()) - 100 * level
         claims.append(claim(f"{label}: {point} covers {100 * hit.mean():.2f} %, off by", abs(off), "points", "lower",
@@ -109,7 +109,7 @@ def _panel(log_name: str, rows: Floats) -> dict:
     run_s = read_log(log_name).run_s
     window = min(WINDOW, len(run_s))
     lines = {}
-    for column, level in enumerate(TOLD):
+    for column, level in enumerate(PREDICTED_LEVELS):
         sums = np.concatenate(([0.0], np.cumsum(run_s <= rows[:, column])))
         part = 100 * (sums[window:] - sums[:-window]) / window
         lines[f"P{level * 100:g}"] = [

@@ -19,9 +19,9 @@ from functools import lru_cache
 import numpy as np
 
 from bench._logs import most_jobs
-from bench._onlookers import RunningMedian, Witness
 from bench._pages import keep
 from bench._play import Played, mode_facts, play, side_by_side
+from bench._watched_predictors import CausalityCheck, RunningMedian
 from bench.claims import claim
 from bench.data import data_path
 from bench.philly import LOAD
@@ -129,9 +129,9 @@ def cluster_for(jobs: list[TraceJob]) -> Cluster:
 
 def _watched(cluster: Cluster, jobs: list[TraceJob], policies: Policies, predictor: Predictor,
              uses: QuantileLevels | None = None) -> Seen:  # fmt: skip
-    witness = Witness(predictor)
-    played = play(cluster, jobs, policies, PredictorFeed(witness, uses))
-    return Seen(played, dict(witness.sources), witness.too_early)
+    check = CausalityCheck(predictor)
+    played = play(cluster, jobs, policies, PredictorFeed(check, uses))
+    return Seen(played, dict(check.sources), check.too_early)
 
 
 def _p99_h(one: Played) -> float:

@@ -22,12 +22,12 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
+from bench.analytical_models.transformer_ops import MODELS, RunConfig, transformer_ops
 from bench.claims import claim
 from bench.data import data_path
 from gpusquad.predict.analytical.cards import REACH, PeakFractions, Sheet, find_sheet
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.timing import CONSTANTS, Constants, step_us
-from gpusquad.predict.analytical.transformers import MODELS, RunConfig, transformer_ops
 
 NAME = "neusight"
 SUMMARY = "step times of transformers on 12 kinds of GPU, each left out of the fit"

@@ -5,7 +5,7 @@ import pytest
 
 from bench import calibration
 from bench._cost import MOST_MS, cost
-from bench._foretold import TOLD, foretell
+from bench._log_predictions import PREDICTED_LEVELS, predict_log
 from bench._logs import Log
 from bench._windows import by_chance, kept
 from gpusquad.model.job import Job, Request, Role
@@ -44,10 +44,10 @@ def tiny() -> Log:
 
 def test_only_what_is_over_is_told():
     diary = Diary()
-    rows = foretell(tiny(), diary)
+    rows = predict_log(tiny(), diary)
     assert diary.told == ["? j0", "> j0 0", "? j1", "> j1 5", "? j2", "< j0 10", "< j1 25", "? j3"]
     assert np.isnan(rows[0]).all()
-    assert rows[1:].tolist() == [[25.0] * len(TOLD)] * 3
+    assert rows[1:].tolist() == [[25.0] * len(PREDICTED_LEVELS)] * 3
 
 
 def test_coverage_counts_those_of_whom_something_was_said():

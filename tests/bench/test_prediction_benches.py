@@ -118,12 +118,12 @@ def test_survivors_from_before_the_record_are_left_out():
 
 
 def test_the_witness_sees_who_is_told_too_early():
-    witness = gpu_traces.Witness(gpu_traces.RunningMedian())
+    check = gpu_traces.CausalityCheck(gpu_traces.RunningMedian())
     first, second = (one.job for one in jobs(2, said=False))
-    witness.learn(PastRun(first, US_PER_S, second.submitted_us + 1))
-    assert witness.predict(second).values == (US_PER_S,)
-    assert witness.too_early == 1
-    assert witness.sources == {"history": 1}
+    check.learn(PastRun(first, US_PER_S, second.submitted_us + 1))
+    assert check.predict(second).values == (US_PER_S,)
+    assert check.too_early == 1
+    assert check.sources == {"history": 1}
 
 
 @pytest.mark.parametrize("mode", [predictive.FIFO, predictive.FREE])
@@ -132,11 +132,11 @@ def test_without_estimates_forecasts_come_from_past_runs_alone(mode):
     made, chosen = jobs(80, said=False), load_mode(mode)
 
     def foretold(log: list[TraceJob]) -> dict:
-        witness = gpu_traces.Witness(registry.create("predictor", chosen.predictor))
-        predicting = PredictorFeed(witness, chosen.uses)
+        check = gpu_traces.CausalityCheck(registry.create("predictor", chosen.predictor))
+        predicting = PredictorFeed(check, chosen.uses)
         play(tiny().cluster, log, chosen.policies(), predicting)
-        assert set(witness.sources) <= gpu_traces.HONEST
-        assert witness.too_early == 0
+        assert set(check.sources) <= gpu_traces.HONEST
+        assert check.too_early == 0
         return {name: quantiles.values for name, quantiles in predicting.predictions.items()}
 
     longer = [*made[:40], *(replace(one, run_us=7 * one.run_us) for one in made[40:])]

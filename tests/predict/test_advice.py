@@ -11,7 +11,7 @@ from gpusquad.predict.advice import IDLE_RATIO, AdviceInput, RunUtilisation, adv
 from gpusquad.predict.memory import PeakPrediction, peak_quantiles
 from gpusquad.predict.scaling import relative
 from gpusquad.predict.similar_runs import groups_of
-from tests.predict.alike_jobs import GIB, expecting, job, seen
+from tests.predict.similar_jobs import GIB, expecting, job, seen
 
 
 def known_by(*runs, uses=(), cards=(80,), **rest) -> AdviceInput:

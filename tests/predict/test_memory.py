@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.job import Profile
 from gpusquad.predict.memory import PeakMemoryPredictor, peak_quantiles
-from tests.predict.alike_jobs import GIB, expecting, job, ran, seen
+from tests.predict.similar_jobs import GIB, expecting, job, ran, seen
 
 peaks = st.integers(2**20, 2**40)
 

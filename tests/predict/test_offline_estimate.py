@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.predict.offline_estimate import USUAL_FACTOR, expected_peak, expected_run, spread
-from tests.predict.alike_jobs import GIB, S, expecting, job
+from tests.predict.similar_jobs import GIB, S, expecting, job
 
 
 def test_nothing_expected():

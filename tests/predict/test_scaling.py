@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.prediction import certain
 from gpusquad.predict.scaling import SIZES, curve, relative, worth
-from tests.predict.alike_jobs import S, expecting, job, seen
+from tests.predict.similar_jobs import S, expecting, job, seen
 
 LINEAR, FLAT = (0.0, 0.0), (1.0, 0.0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.data import data_path
 from gpusquad.predict.scaling import curve, worth
-from tests.predict.alike_jobs import S, job, seen
+from tests.predict.similar_jobs import S, job, seen
 
 PROFILES = data_path("sia-pollux/sia_profile_placements.csv.gz")
 NOT_LOOKED_AT = ("cifar10", "gpt_pmp", "ncf")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpusquad.model.job import Request, Role
 from gpusquad.predict import similar_runs
 from gpusquad.predict.similar_runs import LAST, SimilarRuns, groups_of, kind_of, script_of
-from tests.predict.alike_jobs import GIB, job, ran
+from tests.predict.similar_jobs import GIB, job, ran
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=40)
 

@@ -1,4 +1,4 @@
-"""A predictor as simple as they come, and one that watches another."""
+"""A trivial predictor, and a wrapper that checks another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusquad.predict.base import OnlinePredictor
 
 
 class RunningMedian(OnlinePredictor):
-    """The tenant's median so far."""
+    """The tenant's median run time so far."""
 
     def __init__(self) -> None:
         self._runs_us: defaultdict[str, list[int]] = defaultdict(list)
@@ -24,8 +24,8 @@ class RunningMedian(OnlinePredictor):
         insort(self._runs_us[run.job.tenant], run.run_us)
 
 
-class Witness(OnlinePredictor):
-    """Passes on what a predictor is told and says, and watches that it is told nothing before it is over."""
+class CausalityCheck(OnlinePredictor):
+    """Forwards all calls to a predictor, and checks that it learns of no end before that end."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -33,10 +33,10 @@ class Witness(OnlinePredictor):
         self._seen: set[str] = set()
         self.sources: Counter[str] = Counter()
         self.too_early = 0
-        """Predictions by one who knew of an end that was still to come."""
+        """Number of first predictions made after the predictor learned of a later end."""
 
     def predict(self, job: Job) -> Quantiles:
-        first = job.id not in self._seen  # later it may be asked again, and then knows more
+        first = job.id not in self._seen  # a later prediction of the same job may use more knowledge
         self.too_early += first and self._newest_us > job.submitted_us
         self._seen.add(job.id)
         found = self._predictor.predict(job)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.analytical_models.transformer_ops import MODELS, RunConfig, transformer_ops
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.analytical.cards import find
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.timing import step_us
-from gpusquad.predict.analytical.transformers import MODELS, RunConfig, transformer_ops
 
 MILLIONS = {"bert_large": 335, "gpt2": 124, "gpt2_medium": 355, "gpt2_large": 774, "gpt2_xl": 1558, "opt_125m": 125,
             "opt_13": 1316}  # fmt: skip

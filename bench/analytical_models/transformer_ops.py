@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bench.analytical_models.transformer_layers import VALUE_BYTES, Builder, Family, RunConfig, Transformer
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.analytical.op import Op
-from gpusquad.predict.analytical.transformer_layers import VALUE_BYTES, Builder, Family, RunConfig, Transformer
 
 __all__ = ["MODELS", "RunConfig", "Transformer", "transformer_ops"]
 
