@@ -56,10 +56,6 @@ class Contender(ABC):
         return self.usage.resident_bytes
 
     @property
-    def cpu_seconds(self) -> float:
-        return self.usage.cpu_s
-
-    @property
     @abstractmethod
     def decision_p99_s(self) -> float | None:
         """From when it takes up a pod until it knows the node, without the write; None where it does not tell."""
