@@ -52,7 +52,7 @@ def test_a_failure_names_the_first_task_and_its_end():
 def test_out_of_memory_has_a_cure_of_its_own():
     body = write("failed", job(result={"task": 0, "exit_code": None, "signal": 9, "oom": True}), event()).body
     assert "ran out of memory" in body
-    assert "Ask for more memory" in body
+    assert "Request more memory" in body
 
 
 def test_a_moved_start_tells_both_times():
