@@ -334,4 +334,4 @@ def test_a_channel_can_be_tested_at_once(database, clock):
     with webhook(200, 404) as hook:
         assert loop.test(hook.url()) == ""
         assert loop.test(hook.url()) == "the channel answered 404"
-    assert "not lead" in loop.test("json://192.0.2.1/")
+    assert "not an allowed channel" in loop.test("json://192.0.2.1/")
