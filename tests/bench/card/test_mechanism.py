@@ -59,9 +59,9 @@ def test_both_have_a_seat_and_a_region_in_common_and_the_training_job_alone_give
         assert len({needs_mps(way) for way in ways}) == 1, name
         assert len({company(way) for way in ways}) == 1, name
         assert len({needs_region(way) for way in ways}) == 1, name
-        assert not means.service_grant.yields, name
+        assert not means.service_grant.yield_to, name
     yielding = [means for name, means in MEANS.items() if name.startswith("yields")]
-    assert {means.training_grant.yields for means in yielding} == {1 << [LATENCY, TRAINING].index(LATENCY)}
+    assert {means.training_grant.yield_to for means in yielding} == {1 << [LATENCY, TRAINING].index(LATENCY)}
     assert {needs_mps(means.seats[0].way) for means in yielding} == {True, False}
 
 
