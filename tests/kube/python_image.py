@@ -93,7 +93,7 @@ def _our_layer() -> bytes:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
         archive.add(_REPOSITORY / "src" / "gpusquad", f"{_OURS}/gpusquad", filter=_source)
-        archive.add(_REPOSITORY / "tests" / "gpu" / "measure", f"{_OURS}/tests/gpu/measure", filter=_source)
+        archive.add(_REPOSITORY / "tests" / "measure", f"{_OURS}/tests/measure", filter=_source)
     return made.getvalue()
 
 

@@ -1305,7 +1305,10 @@ export interface components {
             /** Why */
             why: string;
         };
-        /** AttainmentPoint */
+        /**
+         * AttainmentPoint
+         * @description Attainment of a job's SLO at one time.
+         */
         AttainmentPoint: {
             /** At S */
             at_s: number;
@@ -1769,7 +1772,7 @@ export interface components {
         };
         /**
          * DeadlinePoint
-         * @description Deadlines of a tenant met or missed within a span.
+         * @description Deadlines of a tenant met or missed in an interval of span_s that starts at at_s.
          */
         DeadlinePoint: {
             /** At S */
@@ -2103,7 +2106,7 @@ export interface components {
             until_s: number;
             /**
              * Span S
-             * @description Length of the spans of deadlines
+             * @description Width of one interval in deadlines
              */
             span_s: number;
             /** Tenants */
@@ -2117,7 +2120,7 @@ export interface components {
             deadlines: components["schemas"]["DeadlinePoint"][];
             /**
              * Attainment
-             * @description Of services, as observed while requested: not stored, at most 20,000
+             * @description Of services, oldest first; at most 20,000 points
              */
             attainment: components["schemas"]["AttainmentPoint"][];
             /** Policies */
@@ -2592,7 +2595,10 @@ export interface components {
                 [key: string]: string | number | boolean;
             }[] | null;
         };
-        /** JobGoal */
+        /**
+         * JobGoal
+         * @description A job with an SLO.
+         */
         JobGoal: {
             /** Job */
             job: string;
@@ -2605,12 +2611,12 @@ export interface components {
             goal: components["schemas"]["SloTargets"];
             /**
              * Deadline Met
-             * @description null: none, or in the future
+             * @description null: no deadline, or not reached yet
              */
             deadline_met: boolean | null;
             /**
              * Attainment Ratio
-             * @description Current attainment of a service's SLO, by the card daemon; null: not divided
+             * @description Current attainment of a service's SLO, as the card daemon reports it; null: its card is not shared
              */
             attainment_ratio: number | null;
             /**
@@ -3846,12 +3852,12 @@ export interface components {
         };
         /**
          * SloTargets
-         * @description null: not part of the SLO.
+         * @description Targets of a job's SLO; null: not part of it.
          */
         SloTargets: {
             /**
              * Deadline S
-             * @description As a time
+             * @description Unix time
              */
             deadline_s: number | null;
             /** Latency S */
@@ -3953,18 +3959,21 @@ export interface components {
             /** Oom */
             oom: boolean;
         };
-        /** TenantGoals */
+        /**
+         * TenantGoals
+         * @description SLOs of a tenant's jobs.
+         */
         TenantGoals: {
             /** Tenant */
             tenant: string;
             /**
              * Weight
-             * @description Of the tenant; null: deleted
+             * @description Weight in fair sharing; null: the tenant was deleted
              */
             weight: number | null;
             /**
              * Jobs
-             * @description Jobs with an SLO, unfinished or ended within the time
+             * @description Jobs with an SLO, unfinished or ended since since_s
              */
             jobs: number;
             /** Deadlines Met */
@@ -3973,7 +3982,7 @@ export interface components {
             deadlines_missed: number;
             /**
              * Deadline Ratio
-             * @description Met deadlines of those judged; null: none judged
+             * @description Met deadlines of those decided; null: none decided
              */
             deadline_ratio: number | null;
             /**

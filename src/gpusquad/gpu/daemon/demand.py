@@ -1,7 +1,8 @@
-"""Predicted demand of a client, from its page.
+"""Predicted demand of a GPU client, from the counters on its page of the region.
 
-A program waits at the gate, so there is no queue of kernels to read. Its demand is the rate at which it requested GPU
-time while it was not held. While it waits at the gate, its demand is unlimited.
+A launch beyond the client's credit waits inside the program, at the shim's gate, so the daemon cannot see how much more
+the program wants. Its demand is therefore predicted from the rate at which it requested GPU time while it was not
+waiting. A client that waits at the gate counts as wanting the whole horizon.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from gpusquad.model.squad import MAX_SQUAD_US
 
 QUIET_US = 300
 """Time without launched, queued or waiting work after which a client is idle. Programs pause between kernels."""
-_SLOWLY = 0.2
+_SMOOTHING = 0.2
 """Weight of a new value in the moving average."""
 _KERNELS_OVER_US = 500_000
-"""Window of the mean kernel time. It is computed from launches and their requested time, because work completed at a
-look was launched long before."""
+"""Window of the mean kernel time. It counts launches and their requested time, not completions, so that both
+numbers belong to the same kernels."""
 
 
 class DemandPredictor:
-    """One client. ``see`` is called at every look; times are of a monotonic clock."""
+    """One client. ``see`` is called at every reading of its page; times are of a monotonic clock."""
 
     def __init__(self) -> None:
         self._last: ClientPage | None = None
@@ -31,12 +32,12 @@ class DemandPredictor:
         self._launched, self._launched_us = 0.0, 0.0
         """Launches and their requested time over the window."""
         self.busy_us = 0
-        """Time with work on the card since the first look."""
+        """Time with work on the card since the first reading."""
         self.backlog_us = 0
         """GPU time queued on the card."""
 
     def see(self, page: ClientPage, now_us: int) -> int:
-        """Read its page. Returns the GPU time completed since the last look."""
+        """Read its page. Returns the GPU time completed since the last reading."""
         last = page if self._last is None else self._last
         passed_us = max(now_us - self._seen_us, 1)
         launched = max(page.launches - last.launches, 0)
@@ -50,8 +51,8 @@ class DemandPredictor:
         kept = max(0.0, 1.0 - passed_us / _KERNELS_OVER_US)
         self._launched = kept * self._launched + launched
         self._launched_us = kept * self._launched_us + max(page.requested_us - last.requested_us, 0)
-        self._queue(page)
-        self._demand(page, max(page.requested_us - last.requested_us, 0) / passed_us)
+        self._update_backlog(page)
+        self._update_rate(page, max(page.requested_us - last.requested_us, 0) / passed_us)
         self._last, self._seen_us = page, now_us
         return done_us
 
@@ -62,7 +63,7 @@ class DemandPredictor:
 
     @property
     def has_nothing(self) -> bool:
-        """No work on the card or at the gate at this moment: idle as its neighbours see it."""
+        """No work on the card or at the gate at this moment. ``is_idle`` adds a pause of ``QUIET_US``."""
         return self._last is None or not (self._last.in_flight or self._last.waiting)
 
     def is_idle(self, now_us: int) -> bool:
@@ -77,7 +78,7 @@ class DemandPredictor:
         return now_us - self._last_busy_us if self._last_busy_us is not None else self.unlaunched_us(now_us)
 
     def unlaunched_us(self, now_us: int) -> int:
-        """Time since its last launch, counted from the first look at the earliest."""
+        """Time since its last launch, counted from the first reading at the earliest."""
         return now_us - self._last_launch_us
 
     @property
@@ -87,7 +88,7 @@ class DemandPredictor:
 
     @property
     def settled_us(self) -> int:
-        """Requested GPU time that the card has completed, in the client's count."""
+        """Position on the client's ``requested_us`` counter up to which its work is complete: the start of credit."""
         return 0 if self._last is None else self._last.requested_us - self.backlog_us
 
     def demand_us(self, horizon_us: int = MAX_SQUAD_US) -> int:
@@ -96,17 +97,18 @@ class DemandPredictor:
             return horizon_us + self.backlog_us
         return int(min(self._wanted_per_us, 1.0) * horizon_us) + self.backlog_us
 
-    def _queue(self, page: ClientPage) -> None:
+    def _update_backlog(self, page: ClientPage) -> None:
         """Requested and not completed time. Dead processes leave a permanent difference, which is corrected when it
         shows: by an empty queue, or by more completed than requested."""
         ahead_us = page.requested_us - page.completed_us
         self.backlog_us = 0 if page.in_flight == 0 else max(0, ahead_us - self._drift_us)
         self._drift_us = ahead_us - self.backlog_us
 
-    def _demand(self, page: ClientPage, asked_per_us: float) -> None:
+    def _update_rate(self, page: ClientPage, asked_per_us: float) -> None:
         if not page.waiting:  # held at the gate it requests less than it needs
-            self._wanted_per_us = _eased(self._wanted_per_us, asked_per_us)
+            self._wanted_per_us = _smoothed(self._wanted_per_us, asked_per_us)
 
 
-def _eased(before: float, now: float) -> float:
-    return now if before == 0.0 else before + _SLOWLY * (now - before)
+def _smoothed(before: float, now: float) -> float:
+    """0.0 means that there is no value yet."""
+    return now if before == 0.0 else before + _SMOOTHING * (now - before)

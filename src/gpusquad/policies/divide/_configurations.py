@@ -1,6 +1,13 @@
-"""Squads in which each client gets its fraction of the card: in SM groups, side by side or time-sliced.
+"""Squads in which each client gets its fraction of the card.
 
-The three configurations are compared by the predicted rates: the score is the sum of ``fraction * log(rate)``. Doubling
+| configuration | clients run |
+|---|---|
+| ``unrestricted`` | side by side on all SMs |
+| ``strict`` | each on SM groups of its own |
+| ``semi-spatial`` | as ``strict``, until a client with little work is done; then the others use the whole card |
+| ``temporal`` | time-sliced |
+
+Configurations are compared by the predicted rates: the score is the sum of ``fraction * log(rate)``. Doubling
 the rate of one client compensates halving that of another with the same fraction, so no client is sacrificed.
 """
 
@@ -23,8 +30,9 @@ _SWITCH_GAIN = 0.03
 MAX_WAIT_SQUADS = 50
 """Time-sliced, no client waits for more squads than this, however small its fraction."""
 _MIN_RATE = 1e-4
+"""Keeps the logarithm finite."""
 _EARLY = 0.5
-"""A client with work for less than this fraction of a squad releases the others from their groups when it is done."""
+"""A client with work for less than this fraction of a squad: when it is done, the others may use the whole card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ def squad_by_fraction(
     default_us: int,
     why: str,
 ) -> Squad:
-    """``fractions``: what is due to each client. Idle clients do not count."""
+    """The next squad. ``fractions`` hold over time: lags of earlier squads are corrected. Idle clients do not count."""
     active = [client for client in clients if not client.is_idle] or list(clients)
     length_us = _squad_builder.length_us(clients, default_us)
     dues = _normalised({client.id: fractions[client.id] for client in active})
