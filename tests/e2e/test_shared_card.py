@@ -213,7 +213,7 @@ def test_memory_that_a_job_never_used_goes_to_another_while_it_runs(story: Story
     first = story.submit("first", {"memory": "14GiB"}, GIB)
     story.said(first)
     second = story.submit("second", {"memory": "4GiB"}, 3 * GIB)
-    with pytest.raises(ApiError, match=r"holds 1\.1 GB now"):
+    with pytest.raises(ApiError, match=r"1\.1 GB that the client holds"):
         service.client.jobs.update(first, {"memory": "512MiB"})
     assert service.client.jobs.get(second)["state"] == "pending"
     until(lambda: story.tenants()[f"{first}.0/0"]["quota_bytes"] == 14 * GIB, lambda: str(story.tenants()))

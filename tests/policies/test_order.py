@@ -124,7 +124,7 @@ def worlds(draw: st.DrawFn) -> FakeView:
     tenants = {n: OrderTenant(n, draw(st.sampled_from([0.0, 0.5, 2.0])), draw(ratios), draw(times) / 7) for n in "abc"}
     served = {j.id: draw(times) / 3 for j in jobs if draw(st.booleans())}
     done = {j.id: draw(times) for j in jobs}
-    return FakeView(draw(st.integers(3000, 10**12)), tuple(jobs), done_us=done, served=served, tenants=tenants)
+    return FakeView(draw(st.integers(3000, 10**12)), jobs=tuple(jobs), done_us=done, served=served, tenants=tenants)
 
 
 def test_all_orders_are_found():

@@ -222,7 +222,7 @@ def test_clusters(tmp_path: Path, repository: Path):
     assert load_cluster(str(path))[0].gpus == 2
     for name, text, words in (
         ("c.json", "{", "is not JSON"),
-        ("c.json", "[]", "expected fields"),
+        ("c.json", "[]", "expected named fields"),
         ("c.toml", "= 3", "is not TOML"),
         ("c.csv", "a,b\n", "no openb node list"),
         ("c.xml", "<a/>", "no ending we know"),

@@ -96,7 +96,7 @@ def test_files_that_are_no_traces(tmp_path: Path):
         read(file(tmp_path, "x.swf", "1 2 3\n"), skip_bad=True)
     with pytest.raises(Invalid, match="no column duration"):
         read(file(tmp_path, "x.csv", "timestamp,num_gpus,cluster\n"), "philly")
-    with pytest.raises(Invalid, match="no reader 'nope'"):
+    with pytest.raises(Invalid, match="reader 'nope' does not exist"):
         read(file(tmp_path, "x.csv", PHILLY), "nope")
     broken = tmp_path / "broken.swf.gz"
     broken.write_bytes(gzip.compress(SWF.encode())[:-12])

@@ -70,7 +70,7 @@ class RunTimePrediction:
     @property
     def effective_merit(self) -> float:
         """The merit, or the merit of a run time that is exactly the median."""
-        return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * self.mid_us)
+        return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * max(self.mid_us, 1))
 
     def merit_for_width(self, gpus: int) -> float:
         """Merit of a gang on ``gpus`` cards. Width counts only in part, because a wide gang also frees many cards."""

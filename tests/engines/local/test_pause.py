@@ -64,7 +64,7 @@ def bench(home: Path, tmp_path: Path, place: Place, mps: FakeMps) -> Iterator[Be
     made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
     neighbour = place.player(attach(quota, "neighbour"))  # without one nobody has to know what is on the card
     neighbour.stage()
-    neighbour.tell("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
+    neighbour.send("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
     until(lambda: clients(quota)["neighbour/0"]["attained_us"] > 0, "it does not run")
     yield made
     made.close()

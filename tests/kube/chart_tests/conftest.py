@@ -49,7 +49,7 @@ def release(cluster: ControlPlane) -> Release:
     note = {"metadata": {"annotations": {"a": "b"}}}
     # The API server takes policies up a little later than it stores them.
     for what in (
-        lambda: is_refused(lambda: server.patch(f"{PODS}/probe?dryRun=All", note), "touch pods"),
+        lambda: is_refused(lambda: server.patch(f"{PODS}/probe?dryRun=All", note), "with its scheduler name"),
         lambda: is_refused(lambda: agent.patch("/api/v1/nodes/fake-1?dryRun=All", note), "own node"),
         lambda: GPU in str(cluster.admin.post(f"{PODS}?dryRun=All", sharing_pod({"gpu-fraction": "0.5"}))["spec"]),
     ):

@@ -16,7 +16,7 @@ def test_the_server_may_not_delete_pods_that_others_place(release: Release):
     plane, server = release.plane, release.api("gpusquad")
     plane.admin.post(PODS, pod_named("theirs", schedulerName="default-scheduler"))
     plane.admin.post(PODS, pod_named("ours"))
-    with pytest.raises(Refused, match="only touch pods"):
+    with pytest.raises(Refused, match="only change pods"):
         server.delete(f"{PODS}/theirs")
     server.patch(f"{PODS}/ours", {"metadata": {"annotations": {"gpusquad.io/estimate": "2h"}}})
     for change in ({"metadata": {"labels": {"is": "mine"}}}, {"spec": {"activeDeadlineSeconds": 1}}):

@@ -247,7 +247,7 @@ def test_a_service_that_never_rests_leaves_something():
     served = [at for at, squad in enumerate(squads) if 1 in running(squad, [service(0), client(1)])]
     assert len(served) == 3
     assert min(b - a for a, b in pairwise(served)) >= MAX_UNSERVED_SQUADS
-    assert "t1 had nothing for too long" in squads[served[0]].why
+    assert "t1 got no service for too long" in squads[served[0]].why
 
 
 def test_whoever_had_nothing_for_too_long_beside_a_raised_one_is_not_passed_for_a_squad():
