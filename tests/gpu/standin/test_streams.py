@@ -98,8 +98,10 @@ import threading
 c = Cuda(per_thread=True)
 def work():
     c("cuCtxSetCurrent", c.context)
+    ready.wait()
     c.launch("long")
     c.sync_stream()
+ready = threading.Barrier(2)
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
