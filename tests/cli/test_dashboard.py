@@ -67,6 +67,6 @@ def test_a_service_without_the_page_says_how_to_build_it(gsq, service):
     assert json.loads(gsq("dashboard", "--json", code=5).stdout)["built"] is False
 
 
-def test_a_token_that_is_not_valid_is_told(gsq, service, monkeypatch):
+def test_invalid_token_is_reported(gsq, service, monkeypatch):
     monkeypatch.setenv("GPUSQUAD_TOKEN", "gsq_wrong")
-    assert "token is not valid" in gsq("dashboard", "--print", code=4).stderr
+    assert "token is invalid" in gsq("dashboard", "--print", code=4).stderr
