@@ -111,7 +111,7 @@ def test_the_limits_are_in_a_file_that_cannot_be_changed(plane: ControlPlane, ag
     ("pin", "told"),
     [
         ({"main": ["GPU-unknown"]}, "this node has no card 'GPU-unknown'"),
-        ({"main": ["SIM-0", "SIM-1"]}, "asks for 1 cards, but the annotation gpusquad.io/cards names 2"),
+        ({"main": ["SIM-0", "SIM-1"]}, "requests 1 cards, but the annotation gpusquad.io/cards names 2"),
         ({"other": ["SIM-0"]}, "names no cards for container 'main'"),
     ],
 )

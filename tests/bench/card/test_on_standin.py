@@ -114,7 +114,7 @@ def test_each_of_ours_has_a_daemon_of_its_own(place: Place, card: Card, conditio
 @pytest.mark.slow
 def test_who_is_raised_passes_the_other_and_clients_pass_streams(place: Place, card: Card) -> None:
     """As the stand-in has it, which is what the bench asks of a card."""
-    found = levels(place, ("trains", "trains"), seconds=0.3, rounds=1)
+    found = levels(place, ("trains", "trains"), seconds=1.0, rounds=1)
     (parts,) = zip(*found["conditions"].values(), strict=True)
     equal, lower, raised, both_lower, passes, lower_first = ({**one} for one in parts)
     assert equal[FIRST] == pytest.approx(equal[SECOND], rel=0.3)
