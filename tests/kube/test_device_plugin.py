@@ -147,7 +147,7 @@ def test_a_card_that_fails_is_taken_out_and_comes_back(plane: ControlPlane, agen
     assert bad == ["SIM-3"]
     late = make(plane)
     place_at_once(plane, {late: {"main": ["SIM-3"]}})
-    assert "not healthy" in wait_for(plane, [late])[late]["status"]["message"]
+    assert "is unhealthy" in wait_for(plane, [late])[late]["status"]["message"]
     assert plane.admin.get(f"{PODS}/{held}")["status"]["phase"] == "Running"
     agent.fail({})
     wait_for_devices(plane, CARDS * SLOTS, agent)
