@@ -143,7 +143,7 @@ def test_a_run_that_is_interrupted_leaves_no_pod(stage: Stage, told_to_end: sign
     if phase == "Running":
         _until(lambda: "measure.worker" in stage.inside(pod, "ps"))
     process.send_signal(told_to_end)
-    assert "stopped; --resume" in _ended(process, INTERRUPTED)
+    assert "use --resume" in _ended(process, INTERRUPTED)
     stage.nothing_is_left()
 
 

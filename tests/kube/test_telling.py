@@ -91,7 +91,7 @@ def test_a_pod_that_waits_says_why_and_until_when(small: ControlPlane, tmp_path:
         message = scheduled(pod)["message"]
         assert "needs 4 idle cards" in message
         assert "0 are idle" in message
-        assert "number 1 in line" in message
+        assert "position 1 in the queue" in message
         event = wait_for_event(small, "late", "FailedScheduling")
         assert (event["type"], event["message"], event["source"]) == ("Warning", message, {"component": "gpusquad"})
         assert wait_for_event(small, "fill-0", "Scheduled")["message"].startswith(
@@ -280,7 +280,7 @@ def _falls_back(plugin: Plugin, plane: ControlPlane, token: Mapping[str, str]) -
     done = plugin("why", "late", **token)
     assert done.returncode == 0, done.stderr
     assert "Unschedulable: needs 4 idle cards" in done.stdout
-    assert "the service could not be asked" in done.stderr
+    assert "the service did not answer" in done.stderr
     told = json.loads(plugin("why", "late", "--json", **token).stdout)
     assert told["condition"]["reason"] == "Unschedulable"
     assert "FailedScheduling" in {event["reason"] for event in told["events"]}
