@@ -32,7 +32,7 @@ step history --limit 30
 step usage
 step queue
 echo
-echo "The service goes on in the background. Submit something of yours:"
+echo "The service continues in the background. Submit a job of your own:"
 echo "  $gpusquad submit --gpus 1 --name mine -- python3 train.py"
 echo "Stop it with:"
 echo "  $gpusquad down"
