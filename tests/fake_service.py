@@ -1,6 +1,6 @@
-"""A service that answers as the API's description says, from canned data, and remembers what it was asked.
+"""A service with the documented API that answers from canned data and records the requests it gets.
 
-``python -m tests.fake_service`` runs one by itself, to look at what the command line makes of it.
+``python -m tests.fake_service`` runs one on its own, to see what the command line prints from its answers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PREFIX = "/api/v1"
 
 
 @dataclass
-class Asked:
-    """One request as it came in."""
+class RecordedRequest:
+    """One request that the service received."""
 
     method: str
     path: str
@@ -34,8 +34,8 @@ class Asked:
 
 
 @dataclass
-class Told:
-    """One answer. ``parts``: a stream that sends these and closes. ``drop``: the connection breaks instead."""
+class FakeAnswer:
+    """One answer. ``parts``: chunks of a stream that ends with the last one. ``drop``: close the connection instead."""
 
     body: Any = None
     status: int = 200
@@ -47,40 +47,40 @@ class Told:
 
 
 class FakeService:
-    """Answers by (method, path). A list is told one after the other, its last one for ever."""
+    """Answers by (method, path). A list is answered one item per request; its last item is repeated."""
 
     def __init__(self) -> None:
         self.now_s = time.time()
-        self.asked: list[Asked] = []
-        self.answers: dict[tuple[str, str], list[Told]] = {}
+        self.requests: list[RecordedRequest] = []
+        self.answers: dict[tuple[str, str], list[FakeAnswer]] = {}
         self._connections = 0
         self._lock = threading.Lock()
         for (method, path), body in canned(self.now_s).items():
-            self.tell(method, path, body)
-        self.tell("HEAD", "/index.html", None)  # the dashboard
+            self.set_answers(method, path, body)
+        self.set_answers("HEAD", "/index.html", None)  # the dashboard
 
-    def tell(self, method: str, path: str, *bodies: Any) -> None:
-        """What to answer from now on; plain data, or ``Told``."""
-        self.answers[method, path] = [body if isinstance(body, Told) else Told(body) for body in bodies]
+    def set_answers(self, method: str, path: str, *bodies: Any) -> None:
+        """Set the answers from now on: plain data or ``FakeAnswer``."""
+        self.answers[method, path] = [body if isinstance(body, FakeAnswer) else FakeAnswer(body) for body in bodies]
 
     def fail(
         self, method: str, path: str, status: int, code: str, message: str, field: str = "", cure: str = ""
     ) -> None:
-        self.tell(method, path, error(status, code, message, field, cure))
+        self.set_answers(method, path, error(status, code, message, field, cure))
 
-    def of(self, method: str, path: str) -> list[Asked]:
-        """The requests of one kind; the path is without the API's prefix."""
-        return [asked for asked in self.asked if (asked.method, asked.path.removeprefix(PREFIX)) == (method, path)]
+    def requests_to(self, method: str, path: str) -> list[RecordedRequest]:
+        """Requests with this method and path (without the API's prefix)."""
+        return [one for one in self.requests if (one.method, one.path.removeprefix(PREFIX)) == (method, path)]
 
-    def answer(self, asked: Asked) -> Told:
+    def answer(self, request: RecordedRequest) -> FakeAnswer:
         with self._lock:
-            self.asked.append(asked)
-            if asked.path.startswith("/api/") and asked.headers.get("authorization") != f"Bearer {TOKEN}":
+            self.requests.append(request)
+            if request.path.startswith("/api/") and request.headers.get("authorization") != f"Bearer {TOKEN}":
                 return error(401, "unauthenticated", "the token is invalid", "Authorization", "log in")
-            told = self.answers.get((asked.method, asked.path.removeprefix(PREFIX)))
-            if told is None:
-                return error(404, "not_found", f"there is no {asked.path.removeprefix(PREFIX)}", "job")
-            return told.pop(0) if len(told) > 1 else told[0]
+            answers = self.answers.get((request.method, request.path.removeprefix(PREFIX)))
+            if answers is None:
+                return error(404, "not_found", f"there is no {request.path.removeprefix(PREFIX)}", "job")
+            return answers.pop(0) if len(answers) > 1 else answers[0]
 
     def new_connection(self) -> int:
         with self._lock:
@@ -92,9 +92,9 @@ class FakeService:
         return self._connections
 
 
-def error(status: int, code: str, message: str, field: str = "", cure: str = "", **headers: str) -> Told:
-    told = {"code": code, "message": message, "field": field, "cure": cure}
-    return Told({"error": told}, status, {name.replace("_", "-"): value for name, value in headers.items()})
+def error(status: int, code: str, message: str, field: str = "", cure: str = "", **headers: str) -> FakeAnswer:
+    body = {"code": code, "message": message, "field": field, "cure": cure}
+    return FakeAnswer({"error": body}, status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def sse(event: str, data: Any, event_id: str = "") -> bytes:
@@ -104,7 +104,7 @@ def sse(event: str, data: Any, event_id: str = "") -> bytes:
 
 @contextmanager
 def running(service: FakeService, port: int = 0) -> Iterator[str]:
-    """Its address while it runs."""
+    """Run the service; yield its address."""
     server = _Server(("127.0.0.1", port), _handler(service))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -120,7 +120,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves in the middle of a stream is no error."""
+        """Ignore errors: a client may disconnect in the middle of a stream."""
 
 
 def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
@@ -138,26 +138,27 @@ def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length)) if length else None
             headers = {name.lower(): value for name, value in self.headers.items()}
             path = unquote(parts.path) if "%2F" not in parts.path else parts.path
-            asked = Asked(self.command, path, parse_qs(parts.query), headers, body, self.connection_number)
-            self._tell(service.answer(asked))
+            request = RecordedRequest(self.command, path, parse_qs(parts.query), headers, body, self.connection_number)
+            self._send(service.answer(request))
 
         do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
-        def _tell(self, told: Told) -> None:
-            if told.before is not None:
-                told.before()
-            if told.drop:
+        def _send(self, answer: FakeAnswer) -> None:
+            if answer.before is not None:
+                answer.before()
+            if answer.drop:
                 self.close_connection = True
                 self.connection.close()
-            elif told.parts is not None:
-                self._stream(told.parts)
+            elif answer.parts is not None:
+                self._stream(answer.parts)
             else:
-                self._whole(told)
+                self._whole(answer)
 
-        def _whole(self, told: Told) -> None:
-            data = told.raw if told.raw is not None else b"" if told.status == 204 else json.dumps(told.body).encode()
-            (self.send_response_only if "Date" in told.headers else self.send_response)(told.status)
-            for name, value in {"Content-Type": "application/json", **told.headers}.items():
+        def _whole(self, answer: FakeAnswer) -> None:
+            body = b"" if answer.status == 204 else json.dumps(answer.body).encode()
+            data = answer.raw if answer.raw is not None else body
+            (self.send_response_only if "Date" in answer.headers else self.send_response)(answer.status)
+            for name, value in {"Content-Type": "application/json", **answer.headers}.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -35,7 +35,7 @@ def test_every_verb_for_people_and_for_programs(service, gsq, monkeypatch, words
 
 
 def body(service, method: str, path: str) -> dict:
-    return service.of(method, path)[-1].body
+    return service.requests_to(method, path)[-1].body
 
 
 def test_policy_in_the_apis_words(service, gsq):
@@ -50,7 +50,7 @@ def test_policy_in_the_apis_words(service, gsq):
 
 
 def test_a_preview_that_changes_nothing(service, gsq):
-    service.tell("POST", "/policy/preview", {"starts": [], "preempted": [], "moved": []})
+    service.set_answers("POST", "/policy/preview", {"starts": [], "preempted": [], "moved": []})
     assert "No pending job would be affected" in gsq("policy", "preview", "fifo").stdout
 
 
@@ -65,7 +65,7 @@ def test_a_tenant_keeps_what_is_not_given(service, gsq):
 
 
 def test_a_new_tenant(service, gsq):
-    service.tell("PUT", "/tenants/new", service.answers["GET", "/tenants"][0].body["items"][1])
+    service.set_answers("PUT", "/tenants/new", service.answers["GET", "/tenants"][0].body["items"][1])
     gsq("tenant", "set", "new")
     assert body(service, "PUT", "/tenants/new") == {}
 
@@ -85,15 +85,15 @@ def test_removing(service, gsq):
     gsq("notify", "remove", 4)
     gsq("secret", "remove", "WANDB_API_KEY")
     gsq("notify", "retry", 9)
-    assert [asked.method for asked in service.asked] == ["DELETE", "DELETE", "DELETE", "DELETE", "POST"]
+    assert [request.method for request in service.requests] == ["DELETE", "DELETE", "DELETE", "DELETE", "POST"]
     gsq("window", "remove", "w2", code=3)
 
 
 def test_a_secret_from_stdin(service, gsq):
     shown = gsq("secret", "set", "WANDB_API_KEY", "--tenant", "vision", stdin="line 1\nline 2\n")
-    asked = service.asked[-1]
-    assert asked.body == {"value": "line 1\nline 2"}
-    assert asked.query == {"tenant": ["vision"]}
+    request = service.requests[-1]
+    assert request.body == {"value": "line 1\nline 2"}
+    assert request.query == {"tenant": ["vision"]}
     assert "line 1" not in shown.output
     assert "is empty" in gsq("secret", "set", "X", stdin="", code=2).stderr
     assert "is longer" in gsq("secret", "set", "X", stdin="x" * 70_000, code=2).stderr
@@ -101,7 +101,7 @@ def test_a_secret_from_stdin(service, gsq):
 
 def test_a_secret_is_no_argument(service, gsq):
     gsq("secret", "set", "NAME", "value", code=2)
-    assert service.asked == []
+    assert service.requests == []
 
 
 def test_windows(service, gsq):
@@ -119,19 +119,19 @@ def test_causes_are_sent(service, gsq):
     gsq("drain", "n1", "--cause", "fan")
     gsq("cordon", "n0/3", "--cause", "ECC")
     gsq("cancel", "llama-finetune", "--cause", "typo")
-    assert [asked.body for asked in service.asked] == [{"cause": "fan"}, {"cause": "ECC"}, {"cause": "typo"}]
+    assert [request.body for request in service.requests] == [{"cause": "fan"}, {"cause": "ECC"}, {"cause": "typo"}]
 
 
 def test_cancelling_a_group(service, gsq):
     items = service.answers["GET", "/queue"][0].body["items"][:2]
-    service.tell("GET", "/jobs", {"items": items, "next": None})
+    service.set_answers("GET", "/jobs", {"items": items, "next": None})
     for item in items:
-        service.tell("POST", f"/jobs/{item['id']}/cancel", item | {"state": "cancelled"})
+        service.set_answers("POST", f"/jobs/{item['id']}/cancel", item | {"state": "cancelled"})
     assert len(gsq("cancel", "--group", "01jgroup").stdout.splitlines()) == 2
-    query = service.of("GET", "/jobs")[0].query
+    query = service.requests_to("GET", "/jobs")[0].query
     assert query["group"] == ["01jgroup"]
     assert "succeeded" not in query["state"]
-    service.tell("GET", "/jobs", {"items": [], "next": None})
+    service.set_answers("GET", "/jobs", {"items": [], "next": None})
     assert "has no unfinished jobs" in gsq("cancel", "--group", "other", code=3).stderr
     assert "is missing" in gsq("cancel", code=2).stderr
 
@@ -161,7 +161,7 @@ def test_updates_in_the_apis_words(service, gsq):
 )
 def test_an_update_tells_the_amount_that_was_chosen(service, gsq, now, told):
     path = "/jobs/llama-finetune"
-    service.tell("PATCH", path, canned(1.7e9)["PATCH", path] | now)
+    service.set_answers("PATCH", path, canned(1.7e9)["PATCH", path] | now)
     assert gsq("update", "llama-finetune", "-p", "high", "--memory", "peak").stdout.strip().endswith(told)
     answer = json.loads(gsq("update", "llama-finetune", "--memory", "peak", "--json").stdout)
     assert answer.get("memory") == now.get("memory")
@@ -172,7 +172,7 @@ def test_notices(service, gsq):
     assert body(service, "POST", "/notices/rules") == {"url": "slack://x", "kinds": ["failed"], "label": "team"}
     gsq("notify", "test", "mailto://x")
     assert body(service, "POST", "/notices/test") == {"url": "mailto://x"}
-    service.tell("POST", "/notices/test", {"ok": False, "error": "no such channel"})
+    service.set_answers("POST", "/notices/test", {"ok": False, "error": "no such channel"})
     assert "no such channel" in gsq("notify", "test", 4, code=5).stderr
     assert body(service, "POST", "/notices/test") == {"rule": 4}
 
@@ -186,11 +186,11 @@ def test_a_service_that_takes_no_work(service, gsq):
 
 def test_usage_over_an_interval(service, gsq):
     shown = gsq("usage", "--by", "user", "--since", "30d").stdout
-    query = service.asked[-1].query
+    query = service.requests[-1].query
     assert query["by"] == ["user"]
     assert 29 < (service.now_s - float(query["since_s"][0])) / 86400 < 31
     assert "1,015.8 GPU hours" in shown
-    service.tell("GET", "/usage", {"items": [], "next": None})
+    service.set_answers("GET", "/usage", {"items": [], "next": None})
     assert "0.0 GPU hours" in gsq("usage").stdout
 
 

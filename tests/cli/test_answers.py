@@ -21,11 +21,11 @@ def test_why(service, gsq):
 
 
 def test_why_not(service, gsq):
-    service.tell("GET", "/jobs/llama-finetune/why", {"state": "pending", "position": 1, "reasons": []})
+    service.set_answers("GET", "/jobs/llama-finetune/why", {"state": "pending", "position": 1, "reasons": []})
     assert "No blocking reason" in gsq("why", "llama-finetune").stdout
     running = job(service.now_s, 1, "vgg", "running")
-    service.tell("GET", "/jobs/vgg", running)
-    service.tell("GET", "/jobs/vgg/why", {"state": "running", "position": None, "reasons": []})
+    service.set_answers("GET", "/jobs/vgg", running)
+    service.set_answers("GET", "/jobs/vgg/why", {"state": "running", "position": None, "reasons": []})
     assert gsq("why", "vgg").stdout == "vgg (0001bxdf) has been running for 1 h\n"
 
 
@@ -40,14 +40,14 @@ def test_when(service, gsq):
 def test_when_of_one_that_is_over(service, gsq):
     over = job(service.now_s, 8, "x", "failed", started_s=service.now_s - 7200, ended_s=service.now_s - 3600, tasks=4,
                cause="task 3 failed", result={"task": 3, "exit_code": 2, "signal": None, "oom": False})  # fmt: skip
-    service.tell("GET", "/jobs/x", over)
+    service.set_answers("GET", "/jobs/x", over)
     answer = {"state": "failed", "start_s": over["started_s"], "high_s": None, "promised_s": None, "run": None,
               "position": None, "accuracy": None}  # fmt: skip
-    service.tell("GET", "/jobs/x/when", answer)
+    service.set_answers("GET", "/jobs/x/when", answer)
     shown = gsq("when", "x").stdout
     assert shown.startswith("x (0008bxdf) failed 1 h ago\n")
     assert "task 3 failed" in shown
-    service.tell("GET", "/jobs/x", over | {"cause": ""})
+    service.set_answers("GET", "/jobs/x", over | {"cause": ""})
     assert "exit 2, task 3" in gsq("when", "x").stdout
 
 
@@ -62,7 +62,7 @@ def test_story(service, gsq):
 def test_what_an_event_carries(service, gsq):
     event = service.answers["GET", "/jobs/llama-finetune/story"][0].body["items"][0]
     data = {"start_us": 1_700_000_000_000_000, "by_us": 5, "cards": ["n0/0", "n0/1"], "slo": {"deadline": "6h"}}
-    service.tell("GET", "/jobs/llama-finetune/story", {"items": [event | {"data": data}], "next": None})
+    service.set_answers("GET", "/jobs/llama-finetune/story", {"items": [event | {"data": data}], "next": None})
     shown = " ".join(gsq("story", "llama-finetune").stdout.split())
     assert f"start {stamp(1_700_000_000)}, by_us 5, cards n0/0 n0/1, slo deadline 6h" in shown
 
@@ -70,7 +70,7 @@ def test_what_an_event_carries(service, gsq):
 def test_history_and_its_filters(service, gsq):
     shown = gsq("history", "--since", "7d", "--until", "2030-01-01", "--user", "ana", "--tenant", "vision", "-s",
                 "failed", "-s", "lost", "--text", "di", "--group", "g", "-n", 20).stdout  # fmt: skip
-    query = service.asked[-1].query
+    query = service.requests[-1].query
     assert {"user": ["ana"], "tenant": ["vision"], "state": ["failed", "lost"], "text": ["di"], "group": ["g"],
             "limit": ["20"]}.items() <= query.items()  # fmt: skip
     assert 6 < (service.now_s - float(query["since_s"][0])) / 86400 < 8
@@ -79,7 +79,7 @@ def test_history_and_its_filters(service, gsq):
 
 def test_history_of_mine(service, gsq):
     gsq("history", "--mine")
-    assert service.asked[-1].query["user"] == ["ana"]
+    assert service.requests[-1].query["user"] == ["ana"]
 
 
 @pytest.mark.parametrize("verb", ["why", "when", "story"])
@@ -94,14 +94,14 @@ def test_hostile_text_in_every_answer(service, gsq):
     reason = {"code": HOSTILE, "message": HOSTILE, "cure": HOSTILE, "who": [HOSTILE], "numbers": {}}
     event = {"id": 1, "at_s": 0.0, "kind": HOSTILE, "state": HOSTILE, "attempt": 0, "cause": "", "actor": HOSTILE,
              "data": {HOSTILE: [HOSTILE]}}  # fmt: skip
-    service.tell("GET", "/jobs/bad", bad)
-    service.tell("GET", "/jobs", {"items": [bad], "next": None})
-    service.tell("GET", "/jobs/bad/why", {"state": "failed", "position": 1, "reasons": [reason]})
-    service.tell("GET", "/jobs/bad/story", {"items": [event], "next": None})
+    service.set_answers("GET", "/jobs/bad", bad)
+    service.set_answers("GET", "/jobs", {"items": [bad], "next": None})
+    service.set_answers("GET", "/jobs/bad/why", {"state": "failed", "position": 1, "reasons": [reason]})
+    service.set_answers("GET", "/jobs/bad/story", {"items": [event], "next": None})
     run = {"mid_s": 1.0, "high_s": None, "source": HOSTILE}
     when = {"start_s": None, "high_s": None, "promised_s": None, "run": run, "position": None, "accuracy": None}
-    service.tell("GET", "/jobs/bad/when", when)
-    service.tell("POST", "/jobs/bad/cancel", bad)
+    service.set_answers("GET", "/jobs/bad/when", when)
+    service.set_answers("POST", "/jobs/bad/cancel", bad)
     for words in (("why", "bad"), ("when", "bad"), ("story", "bad"), ("history",), ("cancel", "bad")):
         shown = gsq(*words).stdout
         assert "\x1b" not in shown, words

@@ -40,13 +40,13 @@ def test_jobs_by_name_and_id(service):
     assert {"llama-finetune", "0004bxdf", "sweep-lr-0.1"} <= set(found)
     assert offered("gpusquad cancel llama") == ["llama-finetune"]
     assert offered("gpusquad logs -f 0004") == ["0004bxdf"]
-    assert service.of("GET", "/jobs")[0].query["state"][:2] == ["held", "pending"]
+    assert service.requests_to("GET", "/jobs")[0].query["state"][:2] == ["held", "pending"]
 
 
 def test_hostile_names_are_not_offered(service):
     """Shells evaluate what they are offered."""
     bad = ["$(touch x)", "`id`", "a b", "-rf", "a;b", "a'b", HOSTILE]
-    service.tell("GET", "/jobs", {"items": [job(0.0, n, name) for n, name in enumerate(bad)], "next": None})
+    service.set_answers("GET", "/jobs", {"items": [job(0.0, n, name) for n, name in enumerate(bad)], "next": None})
     for shell in ("bash", "zsh", "fish"):
         told = "\n".join(offered("gpusquad why ", shell))
         assert not any(sign in told.replace("_arguments '*: :((", "").replace("))'", "") for sign in "$`;()<>'")
@@ -67,7 +67,7 @@ def test_other_things(service):
 
 def test_a_name_that_two_have_is_not_offered(service):
     twins = [job(0.0, n, "twin") for n in (1, 2)]
-    service.tell("GET", "/jobs", {"items": twins, "next": None})
+    service.set_answers("GET", "/jobs", {"items": twins, "next": None})
     assert [value for value, _ in _complete.jobs("")] == ["0001bxdf", "0002bxdf"]
 
 
@@ -79,5 +79,5 @@ def test_without_a_service_nothing_is_offered(monkeypatch, tmp_path, url):
 
 
 def test_a_service_that_answers_nonsense(service):
-    service.tell("GET", "/jobs", {"items": [{}], "next": None})
+    service.set_answers("GET", "/jobs", {"items": [{}], "next": None})
     assert _complete.jobs("") == []

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from gpusquad.cli import _exit
-from tests.fake_service import Told
+from tests.fake_service import FakeAnswer
 
 
 def problem(result) -> str:
@@ -70,6 +70,6 @@ def test_one_of_several_fails_and_the_others_are_done(service, gsq):
 
 
 def test_a_service_that_breaks_off(service, gsq):
-    service.tell("POST", "/jobs/x/hold", Told(drop=True))
+    service.set_answers("POST", "/jobs/x/hold", FakeAnswer(drop=True))
     problem(gsq("hold", "x", "llama-finetune", code=_exit.UNAVAILABLE))
-    assert len(service.asked) == 1
+    assert len(service.requests) == 1

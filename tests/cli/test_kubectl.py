@@ -43,13 +43,13 @@ class Cluster:
             "/api/v1/namespaces/team/pods/late": (200, POD),
             "/api/v1/namespaces/team/events": (200, {"items": EVENTS}),
         }
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
-                outer.asked.append((path, dict(self.headers)))
+                outer.requests.append((path, dict(self.headers)))
                 status, content = outer.answers.get(path, (404, MISSING))
                 body = json.dumps(content).encode()
                 self.send_response(status)
@@ -103,7 +103,7 @@ def test_through_the_api_server_with_both_tokens(cluster: Cluster, run) -> None:
     assert done.exit_code == 0, done.output
     assert "position 2 in the queue" in done.output
     assert "0 idle" in done.output
-    for path, headers in cluster.asked:
+    for path, headers in cluster.requests:
         assert headers["Authorization"] == "Bearer of-the-cluster"
         is_ours = path.startswith(PROXY)
         assert headers.get("Gpusquad-Token") == ("gsq_mine" if is_ours else None)  # the cluster does not get ours
@@ -115,7 +115,7 @@ def test_a_bound_pod_names_its_job_itself(cluster: Cluster, run) -> None:
     bound = {**POD, "metadata": {**POD["metadata"], "annotations": {"gpusquad.io/job": JOB["id"]}}}
     cluster.answers["/api/v1/namespaces/team/pods/late"] = (200, bound)
     assert json.loads(run("why", "pod/late", "--json").stdout) == WHY
-    assert f"{PROXY}/api/v1/pods/team/late/job" not in [path for path, _ in cluster.asked]
+    assert f"{PROXY}/api/v1/pods/team/late/job" not in [path for path, _ in cluster.requests]
 
 
 def test_without_the_service_by_what_is_written_on_the_pod(cluster: Cluster, run) -> None:
@@ -151,7 +151,7 @@ def test_a_pod_that_is_not_there(run) -> None:
 
 def test_another_service_may_be_named(cluster: Cluster, run) -> None:
     run("why", "late", "--service", "infra/sched:80")
-    assert any(path.startswith("/api/v1/namespaces/infra/services/sched:80/proxy/") for path, _ in cluster.asked)
+    assert any(path.startswith("/api/v1/namespaces/infra/services/sched:80/proxy/") for path, _ in cluster.requests)
     assert run("why", "late", "--service", "sched").exit_code == 2
 
 
@@ -160,4 +160,4 @@ def test_the_address_of_the_service_goes_before_the_proxy(cluster: Cluster, run)
     answered(cluster)
     cluster.answers |= {path.removeprefix(PROXY): answer for path, answer in cluster.answers.items()}
     assert "position 2 in the queue" in run("why", "late", GPUSQUAD_URL=cluster.url).output
-    assert not any(path.startswith(PROXY) for path, _ in cluster.asked)
+    assert not any(path.startswith(PROXY) for path, _ in cluster.requests)

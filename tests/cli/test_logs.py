@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpusquad.cli._log_lines import MAX_LINE_CHARS, LogPrinter
 from gpusquad.client.logs import LogChunk
 from tests.canned.jobs import job
-from tests.fake_service import Told, sse
+from tests.fake_service import FakeAnswer, sse
 
 ID = "01jcp6m8qwz4t7y2k90002bxdf"
 
@@ -25,40 +25,40 @@ def test_one_task_without_names(service, gsq):
 
 
 def test_several_tasks_with_names(service, gsq):
-    service.tell("GET", f"/jobs/{ID}/logs", part("a\nb\n"), part("c", task=1))
+    service.set_answers("GET", f"/jobs/{ID}/logs", part("a\nb\n"), part("c", task=1))
     assert gsq("logs", ID).stdout == "[0] a\n[0] b\n[1] c\n"
-    assert [asked.query["task"] for asked in service.of("GET", f"/jobs/{ID}/logs")] == [["0"], ["1"]]
+    assert [request.query["task"] for request in service.requests_to("GET", f"/jobs/{ID}/logs")] == [["0"], ["1"]]
 
 
 def test_roles_where_the_service_tells_them(service, gsq):
     places = [{"task": n, "node": "n1", "cards": [], "role": "worker", "role_index": n} for n in (0, 1)]
     view = job(service.now_s, 2, "x", "running", tasks=2, placement=places)
-    service.tell("GET", f"/jobs/{ID}", view)
-    service.tell("GET", f"/jobs/{ID}/logs", part("a"), part("b", task=1))
+    service.set_answers("GET", f"/jobs/{ID}", view)
+    service.set_answers("GET", f"/jobs/{ID}/logs", part("a"), part("b", task=1))
     assert gsq("logs", ID).stdout == "[worker-0] a\n[worker-1] b\n"
 
 
 def test_one_of_several(service, gsq):
-    service.tell("GET", f"/jobs/{ID}/logs", part("c\n", task=1))
+    service.set_answers("GET", f"/jobs/{ID}/logs", part("c\n", task=1))
     assert gsq("logs", ID, "--task", 1, "--tail", 5, "--attempt", 2).stdout == "c\n"
-    query = service.asked[-1].query
+    query = service.requests[-1].query
     assert (query["task"], query["tail"], query["attempt"]) == (["1"], ["5"], ["2"])
 
 
 def test_following_over_attempts(service, gsq):
-    service.tell("GET", "/jobs/01jcp6m8qwz4t7y2k90004bxdf/logs/stream", Told(parts=[
+    service.set_answers("GET", "/jobs/01jcp6m8qwz4t7y2k90004bxdf/logs/stream", FakeAnswer(parts=[
         sse("log", part("one\nha")), sse("log", part("lf\n") | {"offset": 6, "next": 9}),
         sse("log", part("again", attempt=1)), sse("end", {"state": "succeeded"}),
     ]))  # fmt: skip
     result = gsq("logs", "-f", "llama-finetune", "--tail", 3)
     assert result.stdout == "one\nhalf\nagain\n"
     assert result.stderr == "— attempt 1 —\nThe job ended: succeeded\n"
-    assert service.asked[-1].query["tail"] == ["3"]
+    assert service.requests[-1].query["tail"] == ["3"]
 
 
 def test_escape_sequences_are_shown_not_obeyed(service, gsq):
     hostile = "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \x1b[2J\u202e\n50%\r100%\r\n"
-    service.tell("GET", "/jobs/llama-finetune/logs", part(hostile))
+    service.set_answers("GET", "/jobs/llama-finetune/logs", part(hostile))
     assert gsq("logs", "llama-finetune").stdout == "red ^[]0;owned^G ^[[2J\\u202e\n50%\n100%\n"
     assert gsq("logs", "llama-finetune", "--raw").stdout == hostile.replace("\r\n", "\n")  # the runner's doing
 

@@ -10,14 +10,14 @@ from tests.canned.jobs import HOSTILE
 
 
 def bodies(service, *paths: str) -> list[dict]:
-    return [service.of("PUT", path)[-1].body for path in paths]
+    return [service.requests_to("PUT", path)[-1].body for path in paths]
 
 
 def test_one_card_in_the_apis_words(service, gsq):
     told = gsq("policy", "set", "--card", "0", "slo", "--note", "demo").stdout
     assert told == "n0/0: divide policy slo\n"
     assert bodies(service, "/cards/0/divide") == [{"policy": "slo", "note": "demo"}]
-    assert service.of("PUT", "/policy") == []
+    assert service.requests_to("PUT", "/policy") == []
 
 
 def test_all_cards(service, gsq):
@@ -43,7 +43,7 @@ def test_one_that_fails_does_not_keep_the_others(service, gsq):
 def test_what_has_no_effect_yet_is_said(service, gsq):
     answer = service.answers["PUT", "/cards/0/divide"][0].body
     kept = answer["divide"] | {"effect": "kept", "message": "stored; takes effect where shares are enforced"}
-    service.tell("PUT", "/cards/0/divide", answer | {"divide": kept})
+    service.set_answers("PUT", "/cards/0/divide", answer | {"divide": kept})
     assert "slo; stored; takes effect where" in gsq("policy", "set", "--card", "0", "slo").stdout
 
 
@@ -60,7 +60,7 @@ def test_what_has_no_effect_yet_is_said(service, gsq):
 )
 def test_what_makes_no_sense(service, gsq, words, told):
     assert told in gsq("policy", "set", *words, code=2).stderr
-    assert service.asked == []
+    assert service.requests == []
 
 
 def test_cards_that_differ_are_shown_with_the_policy(service, gsq):
@@ -68,7 +68,7 @@ def test_cards_that_differ_are_shown_with_the_policy(service, gsq):
     assert "n0/0" in shown
     assert "n0/1" not in shown
     listed = service.answers["GET", "/cards"][0].body
-    service.tell("GET", "/cards", listed | {"items": listed["items"][1:]})
+    service.set_answers("GET", "/cards", listed | {"items": listed["items"][1:]})
     assert "Cards with their own divide policy" not in gsq("policy").stdout
 
 
@@ -93,7 +93,7 @@ def test_several_cards_as_json(service, gsq):
 
 def test_history_of_a_card(service, gsq):
     assert "from the mode" in gsq("policy", "history", "--card", "0").stdout
-    service.tell("GET", "/cards/0/divide/revisions", {"items": [], "next": None})
+    service.set_answers("GET", "/cards/0/divide/revisions", {"items": [], "next": None})
     assert "no changes so far" in gsq("policy", "history", "--card", "0").stdout
 
 
@@ -101,8 +101,8 @@ def test_history_of_all_cards_has_each_change_once(service, gsq, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     of_first = service.answers["GET", "/cards/0/divide/revisions"][0].body
     later = of_first["items"][0] | {"revision": 99, "card": "n0/1", "policy": "jct", "note": ""}
-    service.tell("GET", "/cards/n0%2F0/divide/revisions", of_first)
-    service.tell("GET", "/cards/n0%2F1/divide/revisions", of_first | {"items": [later, *of_first["items"]]})
+    service.set_answers("GET", "/cards/n0%2F0/divide/revisions", of_first)
+    service.set_answers("GET", "/cards/n0%2F1/divide/revisions", of_first | {"items": [later, *of_first["items"]]})
     numbers = [one["revision"] for one in json.loads(gsq("policy", "history", "-c", "all", "--json").stdout)["items"]]
     assert numbers == [99, *(one["revision"] for one in of_first["items"])]
     shown = gsq("policy", "history", "--card", "all", "--limit", "1").stdout
@@ -119,7 +119,7 @@ def test_small_parts_and_other_goals(service, gsq, monkeypatch):
     tenant |= {"quota_bytes": 512 << 20, "used_bytes": 100 << 20, "sm_ratio": None, "note": "no MPS here",
                "slo": {"throughput_per_s": 50.0, "availability_ratio": 0.99, "deadline_us": 7}}  # fmt: skip
     card["now"] |= {"tenants": [tenant, tenant], "failure": "ValueError: x", "stranger_count": 0}
-    service.tell("GET", "/cards/0", card)
+    service.set_answers("GET", "/cards/0", card)
     shown = gsq("policy", "show", "--card", "0").stdout
     for told in ("100/512 MiB", "5 groups", "throughput 50/s", "availability 99 %", "deadline_us 7", "ValueError: x"):
         assert told in shown, told

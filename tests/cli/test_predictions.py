@@ -11,7 +11,7 @@ from tests.canned.jobs import HOSTILE, RECORD, job, run_time
 
 def test_tables_by_tenant_and_source(service, gsq):
     shown = gsq("predictions", "--tenant", "vision", "--since", "7d").stdout
-    query = service.asked[-1].query
+    query = service.requests[-1].query
     assert query["tenant"] == ["vision"]
     assert 6.9 < (service.now_s - float(query["since_s"][0])) / 86400 < 7.1
     assert re.search(r"vision +120 +7 +14 % +6 min +48 % +91 % +99 % +\+5 % +2 min", shown)
@@ -21,7 +21,7 @@ def test_tables_by_tenant_and_source(service, gsq):
 
 def test_nothing_yet(service, gsq):
     empty = {"since_s": 0.0, "count": 0, "tenants": [], "sources": [], "calibration": [], "points": []}
-    service.tell("GET", "/predictions", empty)
+    service.set_answers("GET", "/predictions", empty)
     assert "no finished runs with predictions yet" in gsq("predictions").stdout
 
 
@@ -33,7 +33,7 @@ def test_the_page_is_whole_and_safe(service, gsq, tmp_path):
     pytest.importorskip("plotly")
     page = tmp_path / "page.html"
     assert "Wrote" in gsq("predictions", "--html", page).stderr
-    assert service.asked[-1].query["points"] == ["3000"]
+    assert service.requests[-1].query["points"] == ["3000"]
     text = page.read_text("utf-8")
     figures = json.loads(re.search(r'id="figures">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
     calibration, truth = figures["calibration"]["data"], figures["truth"]["data"]
@@ -53,8 +53,8 @@ def when(service, gsq, **more) -> str:
     answer = {"state": "running", "start_s": service.now_s - 60, "high_s": None, "promised_s": None, "position": None,
               "accuracy": None, "run": run_time(600.0, 1200.0, "similar"), "run_record": RECORD,
               "end": None}  # fmt: skip
-    service.tell("GET", "/jobs/x", job(service.now_s, 1, "x", "running", started_s=service.now_s - 60))
-    service.tell("GET", "/jobs/x/when", answer | more)
+    service.set_answers("GET", "/jobs/x", job(service.now_s, 1, "x", "running", started_s=service.now_s - 60))
+    service.set_answers("GET", "/jobs/x/when", answer | more)
     return gsq("when", "x").stdout
 
 

@@ -63,16 +63,16 @@ def test_only_a_tenant_and_a_state(service, gsq):
     data = json.loads(gsq("queue", "--tenant", "nlp", "--state", "running", "--json").stdout)
     assert [job["name"] for job in data["running"]] == ["bert-pretraining-of-a-long-name"]
     assert data["items"] == []
-    assert service.of("GET", "/queue")[0].query["tenant"] == ["nlp"]
+    assert service.requests_to("GET", "/queue")[0].query["tenant"] == ["nlp"]
 
 
 def test_held_jobs_are_asked_for_apart(service, gsq):
     held = job(service.now_s, 20, "later", "held", cause="held by ana")
-    service.tell("GET", "/jobs", {"items": [held], "next": None})
+    service.set_answers("GET", "/jobs", {"items": [held], "next": None})
     shown = gsq("queue", "--state", "held").stdout
     assert "later" in shown
     assert "held by ana" in shown
-    assert service.of("GET", "/jobs")[0].query["state"] == ["held"]
+    assert service.requests_to("GET", "/jobs")[0].query["state"] == ["held"]
 
 
 def test_a_state_that_is_none(service, gsq):
@@ -80,15 +80,15 @@ def test_a_state_that_is_none(service, gsq):
 
 
 def test_nobody(service, gsq):
-    service.tell("GET", "/queue", {"items": [], "running": [], "counts": {}, "next": None})
+    service.set_answers("GET", "/queue", {"items": [], "running": [], "counts": {}, "next": None})
     assert gsq("queue").stdout == "no running or pending jobs\n"
 
 
 def test_a_part_of_many(service, gsq):
     one = service.answers["GET", "/queue"][0].body
-    service.tell("GET", "/queue", one | {"next": "3"})
+    service.set_answers("GET", "/queue", one | {"next": "3"})
     assert "3 pending jobs shown, use --limit N for more" in gsq("queue", "--limit", "3").stdout
-    assert service.asked[-1].query["limit"] == ["3"]
+    assert service.requests[-1].query["limit"] == ["3"]
 
 
 def test_watching_needs_a_terminal(service, gsq):

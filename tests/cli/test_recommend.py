@@ -18,7 +18,7 @@ def file(tmp_path):
 
 
 def noted(service, path: str, **said) -> None:
-    service.tell("POST", path, service.answers["POST", path][0].body | said)
+    service.set_answers("POST", path, service.answers["POST", path][0].body | said)
 
 
 def test_what_to_ask_for_why_and_how_long(service, gsq, file):
@@ -32,7 +32,7 @@ def test_what_to_ask_for_why_and_how_long(service, gsq, file):
     ]  # fmt: skip
     assert "  based on  12 runs of resnet50 by ana; latest: 0008bxdf, 0009bxdf" in shown
     assert "  job file  gpus: 2" in shown
-    assert service.asked[-1].body["file"]["gpus"] == 8
+    assert service.requests[-1].body["file"]["gpus"] == 8
 
 
 def test_without_evidence(service, gsq, file):
@@ -58,8 +58,8 @@ def test_as_json(service, gsq, file):
 
 def test_options_describe_a_job_as_they_do_for_submit(service, gsq):
     gsq("recommend", "--gpus", "auto", "--gpu-memory", "auto", "--", "python3", "train.py")
-    asked = service.asked[-1].body["file"]
-    assert (asked["gpus"], asked["gpu_memory"], asked["name"]) == ("auto", "auto", "train")
+    request = service.requests[-1].body["file"]
+    assert (request["gpus"], request["gpu_memory"], request["name"]) == ("auto", "auto", "train")
 
 
 def test_a_file_that_is_not_there(service, gsq):
@@ -91,7 +91,7 @@ def test_for_scripts_too(service, gsq, file):
 
 def test_a_dry_run_submits_nothing(service, gsq, file):
     gsq("submit", file, "--dry-run")
-    assert not any(asked.method == "POST" and asked.path.endswith("/jobs") for asked in service.asked)
+    assert not any(request.method == "POST" and request.path.endswith("/jobs") for request in service.requests)
     refused = {"refused": {"code": "never_fits", "message": "needs 8", "cure": "", "numbers": {}, "who": []}}
     noted(service, "/whatif", **refused)
     gsq("submit", file, "--dry-run", code=6)
@@ -102,7 +102,7 @@ def test_a_saved_estimate_goes_along(service, gsq, file, tmp_path, saved):
     path = tmp_path / "estimate.json"
     path.write_text(json.dumps(saved))
     gsq("submit", file, "--expect", path)
-    sent = next(asked for asked in service.asked if asked.method == "POST").body["file"]
+    sent = next(request for request in service.requests if request.method == "POST").body["file"]
     assert sent["expect"] == {"run": 60, "memory": 1}
     assert "does not exist" in gsq("submit", file, "--expect", tmp_path / "none.json", code=2).stderr
 

@@ -9,11 +9,11 @@ from gpusquad.cli._job_file import job_file
 from gpusquad.cli._job_options import JobOptions
 from gpusquad.model.errors import Invalid
 from tests.canned.jobs import job, queued
-from tests.fake_service import Told, error, sse
+from tests.fake_service import FakeAnswer, error, sse
 
 
 def sent(service) -> dict:
-    return service.of("POST", "/jobs")[-1].body
+    return service.requests_to("POST", "/jobs")[-1].body
 
 
 def test_a_command_and_its_plan(service, gsq):
@@ -150,12 +150,12 @@ def test_files_that_are_none(tmp_path, text):
 
 def test_nothing_is_sent_where_the_input_is_bad(service, gsq):
     assert "'python' does not exist" in gsq("submit", "python", code=2).stderr
-    assert service.asked == []
+    assert service.requests == []
 
 
 def test_ids_only(service, gsq):
     assert gsq("submit", "-q", "-g", 1, "--", "true").stdout == "01jcp6m8qwz4t7y2k90004bxdf\n"
-    assert len(service.asked) == 1
+    assert len(service.requests) == 1
 
 
 def test_as_json(service, gsq):
@@ -164,8 +164,8 @@ def test_as_json(service, gsq):
 
 def test_a_job_that_runs_already(service, gsq):
     one = job(service.now_s, 4, "vgg", "running", started_s=service.now_s - 1)
-    service.tell("POST", "/jobs", {"group": None, "jobs": [one | {"state": "pending"}]})
-    service.tell("GET", f"/jobs/{one['id']}", one)
+    service.set_answers("POST", "/jobs", {"group": None, "jobs": [one | {"state": "pending"}]})
+    service.set_answers("GET", f"/jobs/{one['id']}", one)
     shown = gsq("submit", "-g", 2, "--", "true").stdout
     assert "n0: 0 1" in shown
     assert "started" in shown
@@ -179,10 +179,10 @@ def test_accepted_is_accepted_even_if_the_plan_is_not_known(service, gsq):
 def test_a_sweep_in_numbers(service, gsq):
     jobs = [queued(service.now_s, n, f"lr-{n}", n - 20, 5 * n, ("behind", "b"), gpus=1) for n in range(21, 29)]
     runs = [job(service.now_s, 20, "lr-20", "running", gpus=1)]
-    service.tell("POST", "/jobs", {"group": "01jgroup", "jobs": [*runs, *jobs]})
-    service.tell("GET", "/queue", {"items": jobs, "running": runs, "counts": {}, "next": None})
+    service.set_answers("POST", "/jobs", {"group": "01jgroup", "jobs": [*runs, *jobs]})
+    service.set_answers("GET", "/queue", {"items": jobs, "running": runs, "counts": {}, "next": None})
     when = service.answers["GET", "/jobs/llama-finetune/when"][0].body
-    service.tell("GET", f"/jobs/{jobs[-1]['id']}/when", when | {"start_s": service.now_s + 8400})
+    service.set_answers("GET", f"/jobs/{jobs[-1]['id']}/when", when | {"start_s": service.now_s + 8400})
     shown = gsq("submit", "-g", 1, "--", "true").stdout
     assert shown.splitlines()[0] == "Submitted 9 jobs as group 01jgroup"
     assert "8, from position 1 in the queue" in shown
@@ -201,15 +201,15 @@ def test_waiting_for_the_end(service, gsq, state, code):
     one = job(service.now_s, 4, "vgg")
     path = f"/jobs/{one['id']}"
     over = one | {"state": state, "ended_s": service.now_s, "cause": "so it went"}
-    service.tell("GET", path, one, one, one | {"state": "running"}, over)
-    service.tell("GET", "/events", Told(parts=[sse("job", {"job": one["id"], "state": state})] * 3))
+    service.set_answers("GET", path, one, one, one | {"state": "running"}, over)
+    service.set_answers("GET", "/events", FakeAnswer(parts=[sse("job", {"job": one["id"], "state": state})] * 3))
     result = gsq("submit", "--wait", "-g", 1, "--", "true", code=code)
     assert f"{state.replace('_', ' ')}: so it went" in result.stderr
 
 
 def test_waiting_as_json(service, gsq):
     over = job(service.now_s, 4, "vgg", "succeeded", ended_s=service.now_s)
-    service.tell("GET", f"/jobs/{over['id']}", over)
+    service.set_answers("GET", f"/jobs/{over['id']}", over)
     result = gsq("submit", "--wait", "--json", "-g", 1, "--", "true")
     assert json.loads(result.stdout)["jobs"] == [over]
     assert result.stderr == ""
@@ -218,9 +218,11 @@ def test_waiting_as_json(service, gsq):
 def test_following_the_logs(service, gsq):
     over = job(service.now_s, 4, "vgg", "failed", ended_s=service.now_s)
     path = f"/jobs/{over['id']}"
-    service.tell("GET", path, over)
+    service.set_answers("GET", path, over)
     text = {"task": 0, "attempt": 0, "offset": 0, "next": 6, "text": "step 1"}
-    service.tell("GET", path + "/logs/stream", Told(parts=[sse("log", text), sse("end", {"state": "failed"})]))
+    service.set_answers(
+        "GET", path + "/logs/stream", FakeAnswer(parts=[sse("log", text), sse("end", {"state": "failed"})])
+    )
     assert gsq("submit", "-f", "-g", 1, "--", "true", code=1).stdout.endswith("step 1\n")
 
 
@@ -232,13 +234,13 @@ def test_what_if(service, gsq):
     assert "0005bxdf by 15 min" in shown
     assert "2 jobs of other tenants would be delayed or preempted" in shown
     assert json.loads(gsq("whatif", "--json", "-g", 8, "--", "true").stdout)["starts_now"] is False
-    assert service.of("POST", "/jobs") == []
+    assert service.requests_to("POST", "/jobs") == []
 
 
 def test_what_if_it_starts_now(service, gsq):
     answer = service.answers["POST", "/whatif"][0].body
     place = [{"task": 0, "node": "n0", "cards": ["n0/4", "n0/5"]}]
-    service.tell("POST", "/whatif", answer | {
+    service.set_answers("POST", "/whatif", answer | {
         "starts_now": True, "start_s": service.now_s, "delayed": [], "others": 0, "placement": place,
         "promised_s": None, "jobs": 12,
     })  # fmt: skip
@@ -257,7 +259,7 @@ def test_what_if_it_is_refused(service, gsq):
         "numbers": {},
         "who": [],
     }
-    service.tell("POST", "/whatif", answer | {"refused": reason})
+    service.set_answers("POST", "/whatif", answer | {"refused": reason})
     shown = gsq("whatif", "-g", 9, "--", "true", code=6).stdout
     assert "would be refused" in shown
     assert "→ ask for 8" in shown
@@ -265,6 +267,6 @@ def test_what_if_it_is_refused(service, gsq):
 
 def test_a_busy_service_is_asked_again_with_the_same_key(service, gsq):
     one = service.answers["POST", "/jobs"][0]
-    service.tell("POST", "/jobs", error(503, "unavailable", "busy", Retry_After="0"), one)
+    service.set_answers("POST", "/jobs", error(503, "unavailable", "busy", Retry_After="0"), one)
     gsq("submit", "-q", "-g", 1, "--", "true")
-    assert len({asked.headers["idempotency-key"] for asked in service.of("POST", "/jobs")}) == 1
+    assert len({request.headers["idempotency-key"] for request in service.requests_to("POST", "/jobs")}) == 1

@@ -59,7 +59,7 @@ def test_why(service):
 @pytest.mark.parametrize(("answer", "count"), [("n", 0), ("escape", 0), ("y", 1)])
 def test_cancelling_asks_first(service, answer, count):
     path = "/jobs/01jcp6m8qwz4t7y2k90001bxdf/cancel"
-    service.tell("POST", path, service.answers["GET", "/jobs/01jcp6m8qwz4t7y2k90001bxdf"][0])
+    service.set_answers("POST", path, service.answers["GET", "/jobs/01jcp6m8qwz4t7y2k90001bxdf"][0])
 
     async def act(app, pilot):
         await press(app, pilot, "c")
@@ -68,7 +68,7 @@ def test_cancelling_asks_first(service, answer, count):
         assert not isinstance(app.screen, Confirm)
 
     live(act)
-    assert len(service.of("POST", path)) == count
+    assert len(service.requests_to("POST", path)) == count
 
 
 def test_holding_and_a_refusal(service):
@@ -79,14 +79,14 @@ def test_holding_and_a_refusal(service):
         assert app.is_running
 
     live(act)
-    assert len(service.of("POST", "/jobs/01jcp6m8qwz4t7y2k90001bxdf/hold")) == 1
+    assert len(service.requests_to("POST", "/jobs/01jcp6m8qwz4t7y2k90001bxdf/hold")) == 1
 
 
 def test_the_cursor_stays_on_its_job(service):
     async def act(app, pilot):
         await press(app, pilot, "down", "down", "down")
         queue = service.answers["GET", "/queue"][0].body
-        service.tell("GET", "/queue", queue | {"running": queue["running"][1:]})
+        service.set_answers("GET", "/queue", queue | {"running": queue["running"][1:]})
         app.refresh_view()
         await settled(app, pilot)
         table = app.query_one("#jobs", DataTable)
@@ -107,8 +107,8 @@ def test_a_service_that_goes_away(service):
 
 
 def test_an_empty_cluster(service):
-    service.tell("GET", "/nodes", {"items": [], "next": None})
-    service.tell("GET", "/queue", {"items": [], "running": [], "counts": {}, "next": None})
+    service.set_answers("GET", "/nodes", {"items": [], "next": None})
+    service.set_answers("GET", "/queue", {"items": [], "running": [], "counts": {}, "next": None})
 
     async def act(app, pilot):
         await press(app, pilot, "w", "c", "h", "r", "tab", "down")

@@ -5,24 +5,24 @@ import json
 import pytest
 
 from tests.canned.jobs import job
-from tests.fake_service import Told, error, sse
+from tests.fake_service import FakeAnswer, error, sse
 
 
 def ends(service, number: int, *states: str) -> str:
     """A job that is in one state after the other each time somebody looks."""
     views = [job(service.now_s, number, f"job-{number}", state) for state in states]
-    service.tell("GET", f"/jobs/{views[0]['id']}", *views)
+    service.set_answers("GET", f"/jobs/{views[0]['id']}", *views)
     return views[0]["id"]
 
 
 def tells(service, *ids: str) -> None:
-    service.tell("GET", "/events", Told(parts=[sse("job", {"job": one}) for one in ids]))
+    service.set_answers("GET", "/events", FakeAnswer(parts=[sse("job", {"job": one}) for one in ids]))
 
 
 def test_over_already(service, gsq):
     one = ends(service, 30, "succeeded")
     assert gsq("wait", one).stderr == "job-30 (0030bxdf) succeeded\n"
-    assert service.of("GET", "/events") == []
+    assert service.requests_to("GET", "/events") == []
 
 
 def test_until_all_are_over(service, gsq):
@@ -51,8 +51,11 @@ def test_for_so_long_only(service, gsq):
 def test_a_service_that_restarts_meanwhile(service, gsq):
     one = ends(service, 30, "running")
     views = service.answers["GET", f"/jobs/{one}"]
-    views += [error(503, "unavailable", "starting", Retry_After="60"), Told(job(service.now_s, 30, "j", "succeeded"))]
-    service.tell("GET", "/events", Told(drop=True), Told(parts=[sse("job", {"job": one})]))
+    views += [
+        error(503, "unavailable", "starting", Retry_After="60"),
+        FakeAnswer(job(service.now_s, 30, "j", "succeeded")),
+    ]
+    service.set_answers("GET", "/events", FakeAnswer(drop=True), FakeAnswer(parts=[sse("job", {"job": one})]))
     gsq("wait", one)
 
 

@@ -1,4 +1,4 @@
-"""A service to ask, and a client that does not really wait."""
+"""Fake service, and a client that records its pauses instead of sleeping."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def url(service: FakeService) -> Iterator[str]:
 
 @pytest.fixture
 def pauses() -> list[float]:
-    """How long the client would have slept, each time."""
+    """Pauses of the client, in seconds."""
     return []
 
 

@@ -94,15 +94,15 @@ def routes():
 @pytest.mark.parametrize("name", CALLS)
 def test_the_service_has_that_endpoint(client, service, routes, name):
     CALLS[name](client)
-    asked = service.asked[-1]
-    path = asked.path.replace("%2F", "/")
-    found = [route for pattern, route in routes if asked.method in route.methods and pattern.fullmatch(path)]
-    assert found, f"{asked.method} {path}"
+    request = service.requests[-1]
+    path = request.path.replace("%2F", "/")
+    found = [route for pattern, route in routes if request.method in route.methods and pattern.fullmatch(path)]
+    assert found, f"{request.method} {path}"
     known = {field.alias for field in found[0].dependant.query_params}
     known |= {field.alias for inner in found[0].dependant.dependencies for field in inner.query_params}
-    assert asked.query.keys() <= known
+    assert request.query.keys() <= known
     for field in found[0].dependant.body_params:
-        _, errors = field.validate(asked.body, {}, loc=("body",))
+        _, errors = field.validate(request.body, {}, loc=("body",))
         assert not errors, errors
 
 
@@ -123,23 +123,23 @@ def test_whether_there_is_a_page(client, service):
 
 
 def test_pages_are_one_list():
-    asked = []
+    requests = []
 
     def fetch(query):
-        asked.append((query["limit"], query["cursor"]))
+        requests.append((query["limit"], query["cursor"]))
         start = int(query["cursor"] or 0)
         stop = min(start + query["limit"], 2500)
         return {"items": list(range(start, stop)), "next": str(stop) if stop < 2500 else None}
 
     assert joined(fetch, {}, None) == {"items": list(range(2500)), "next": None}
-    assert asked == [(1000, None), (1000, "1000"), (1000, "2000")]
+    assert requests == [(1000, None), (1000, "1000"), (1000, "2000")]
     assert joined(fetch, {}, 1200) == {"items": list(range(1200)), "next": "1200"}
 
 
 def test_the_queue_over_pages_keeps_who_runs(client, service):
     one = service.answers["GET", "/queue"][0].body
-    service.tell("GET", "/queue", one | {"next": "3"}, one | {"running": [], "next": None})
+    service.set_answers("GET", "/queue", one | {"next": "3"}, one | {"running": [], "next": None})
     answer = client.cluster.queue(None)
     assert (len(answer["items"]), len(answer["running"]), answer["next"]) == (6, 3, None)
-    assert service.asked[-1].query["cursor"] == ["3"]
-    assert service.asked[0].path == PREFIX + "/queue"
+    assert service.requests[-1].query["cursor"] == ["3"]
+    assert service.requests[0].path == PREFIX + "/queue"

@@ -1,7 +1,7 @@
 """Logs, read and followed."""
 
 from gpusquad.client.logs import LogChunk, LogEnd
-from tests.fake_service import Told, sse
+from tests.fake_service import FakeAnswer, sse
 
 PATH = "/jobs/train/logs"
 
@@ -12,9 +12,9 @@ def part(text: str, offset: int, *, attempt: int = 0, task: int = 0, end: bool =
 
 
 def test_reading_goes_on_until_nothing_is_left(client, service):
-    service.tell("GET", PATH, part("one\n", 0), part("two\n", 4), part("", 8))
+    service.set_answers("GET", PATH, part("one\n", 0), part("two\n", 4), part("", 8))
     assert [chunk.text for chunk in client.logs.read_all("train", 2, tail=7)] == ["one\n", "two\n"]
-    queries = [asked.query for asked in service.asked]
+    queries = [request.query for request in service.requests]
     assert [query.get("offset") for query in queries] == [None, ["4"], ["8"]]
     assert [query.get("tail") for query in queries] == [["7"], None, None]
     assert all(query["task"] == ["2"] for query in queries)
@@ -22,31 +22,31 @@ def test_reading_goes_on_until_nothing_is_left(client, service):
 
 def test_an_attempt_that_begins_later_does_not_mix_in(client, service):
     """Once begun with the latest attempt, reading stays with it."""
-    service.tell("GET", PATH, part("old", 0, attempt=1), part("", 3, attempt=1))
+    service.set_answers("GET", PATH, part("old", 0, attempt=1), part("", 3, attempt=1))
     list(client.logs.read_all("train"))
-    assert service.asked[-1].query["attempt"] == ["1"]
+    assert service.requests[-1].query["attempt"] == ["1"]
 
 
 def test_the_end_is_believed(client, service):
-    service.tell("GET", PATH, part("all", 0, end=True))
-    assert len(list(client.logs.read_all("train"))) == len(service.asked) == 1
+    service.set_answers("GET", PATH, part("all", 0, end=True))
+    assert len(list(client.logs.read_all("train"))) == len(service.requests) == 1
 
 
 def test_following_to_the_end_over_attempts(client, service):
-    service.tell("GET", PATH + "/stream", Told(parts=[
+    service.set_answers("GET", PATH + "/stream", FakeAnswer(parts=[
         sse("log", part("a\n", 0), "0;0:2"), b": still here\n\n", sse("log", part("b\n", 0, attempt=1), "1;0:2"),
         sse("end", {"state": "succeeded"}),
     ]))  # fmt: skip
     heard = list(client.logs.stream("train", tail=3))
     assert [type(one) for one in heard] == [LogChunk, LogChunk, LogEnd]
-    assert service.asked[-1].query == {"task": ["all"], "tail": ["3"]}
+    assert service.requests[-1].query == {"task": ["all"], "tail": ["3"]}
 
 
 def test_what_is_told_again_is_not_heard_twice(client, service):
-    service.tell(
+    service.set_answers(
         "GET", PATH + "/stream",
-        Told(parts=[sse("log", part("héllo\n", 0))]),
-        Told(parts=[
+        FakeAnswer(parts=[sse("log", part("héllo\n", 0))]),
+        FakeAnswer(parts=[
             sse("log", part("héllo\n", 0)), sse("log", part("éllo\nwörld", 1)), sse("end", {"state": "failed"}),
         ]),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpusquad.client import ApiError
 from gpusquad.client.sse import MAX_FAILURES, SseMessage, _lines, follow, messages
-from tests.fake_service import Told, error, sse
+from tests.fake_service import FakeAnswer, error, sse
 
 STREAM = (
     b': still here\n\nid: 7\nevent: job\ndata: {"a": 1}\n\ndata: one\ndata:two\r\n\r\nevent: empty\n\n'
@@ -40,16 +40,16 @@ def take(stream, count):
 
 
 def test_a_broken_stream_goes_on_from_the_last_event(client, service):
-    service.tell(
+    service.set_answers(
         "GET", "/events",
-        Told(parts=[sse("job", {"n": 1}, "5")]),
-        Told(drop=True),
+        FakeAnswer(parts=[sse("job", {"n": 1}, "5")]),
+        FakeAnswer(drop=True),
         error(503, "unavailable", "starting"),
-        Told(parts=[sse("job", {"n": 2}, "6")]),
+        FakeAnswer(parts=[sse("job", {"n": 2}, "6")]),
     )  # fmt: skip
     heard = [m.data for m in take(follow(client.http, ("events",)), 6) if m is not None]
     assert heard == ['{"n": 1}', '{"n": 2}']
-    ids = [asked.headers.get("last-event-id") for asked in service.of("GET", "/events")]
+    ids = [request.headers.get("last-event-id") for request in service.requests_to("GET", "/events")]
     assert ids == [None, "5", "5", "5"]
 
 
@@ -60,10 +60,10 @@ def test_what_cannot_pass_is_told_at_once(client, service):
 
 
 def test_patience_ends(client, service, pauses):
-    service.tell("GET", "/events", Told(drop=True))
+    service.set_answers("GET", "/events", FakeAnswer(drop=True))
     with pytest.raises(ApiError):
         list(follow(client.http, ("events",)))
-    assert len(service.asked) == MAX_FAILURES + 1
+    assert len(service.requests) == MAX_FAILURES + 1
     assert len(pauses) == MAX_FAILURES
     assert max(pauses) <= 2.0
 
@@ -79,13 +79,13 @@ def test_silence_is_told_and_the_stream_taken_up_again(client, service):
         def __iter__(self):
             return parts()
 
-    service.tell("GET", "/events", Told(parts=Slowly()), Told(parts=[sse("job", {"n": 2}, "6")]))
+    service.set_answers("GET", "/events", FakeAnswer(parts=Slowly()), FakeAnswer(parts=[sse("job", {"n": 2}, "6")]))
     heard = take(client.events.pulse(patience_s=lambda: 0.05), 4)
     gone_quiet.set()
     assert heard == [None, {"n": 1}, None, {"n": 2}]
 
 
 def test_only_events_of_jobs(client, service):
-    service.tell("GET", "/events", Told(parts=[sse("other", {}), sse("job", {"job": "a"}, "1")]))
+    service.set_answers("GET", "/events", FakeAnswer(parts=[sse("other", {}), sse("job", {"job": "a"}, "1")]))
     assert next(client.events.follow(after=3)) == {"job": "a"}
-    assert service.asked[-1].query == {"after": ["3"]}
+    assert service.requests[-1].query == {"after": ["3"]}

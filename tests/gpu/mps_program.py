@@ -1,4 +1,4 @@
-"""A program in the place of MPS's own."""
+"""A fake MPS control program."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from gpusquad.gpu.mps import PROGRAM
 
 
-def put_in_place(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
-    """The script is found instead of the real one. The file it is to write to, as ``$ASKED``."""
+def install_fake_mps_program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """Put the script into ``PATH`` before the real program. Returns the file that it can write to as ``$ASKED``."""
     program = folder / "bin" / PROGRAM
     program.parent.mkdir()
     program.write_text(script)

@@ -1,12 +1,11 @@
-"""Run the shim's tests, and those of tenants that a real daemon divides a card among, against a real driver, and write
-down what came of each.
+"""Run the tests of the shim, and of GPU clients that share a card under a real daemon, against a real driver.
 
     python -m tests.gpu.on_card --out bench/results/shim-on-card
 
-Needs gcc and pytest, and nothing else of the tests' dependencies. Where pytest is not installed, bring it as a folder:
-it and its four (pluggy, iniconfig, packaging, pygments) are pure Python, so ``pip install --target FOLDER pytest`` on
-another machine and ``PYTHONPATH=FOLDER`` on this one will do. Writes OUT.json after each test, so that nothing is lost
-if it is cut short, and OUT.md at the end.
+Needs gcc and pytest, and no other dependency of the tests. If pytest is not installed, copy it as a folder: pytest and
+its four dependencies (pluggy, iniconfig, packaging, pygments) are pure Python. Run ``pip install --target FOLDER
+pytest`` on another machine and set ``PYTHONPATH=FOLDER`` on this one. The outcomes are written to OUT.json after each
+test, so that nothing is lost if the run is cut short, and to OUT.md at the end.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ FILES = (
     "test_kernel_times",
     "test_processes",
 )
-"""Those that speak to a driver."""
+"""The test files that call the driver."""
 
 
 def find_driver() -> Path:
@@ -60,7 +59,7 @@ def find_driver() -> Path:
 
 
 def uuid_of_card() -> str:
-    """Of the first: MPS is asked for a card by its name."""
+    """UUID of the first card: MPS needs it to choose a card."""
     nvml, handle, uuid = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.create_string_buffer(96)
     if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)):
         return ""
@@ -68,7 +67,7 @@ def uuid_of_card() -> str:
 
 
 def describe_card() -> dict[str, str]:
-    """What NVML says of the first card. In words, for a person who reads the table."""
+    """Model, driver and CUDA version of the first card from NVML, as text for the table."""
     nvml, handle = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
     if nvml.nvmlInit_v2() != 0:
         return {"card": "unknown", "driver": "unknown"}
@@ -86,7 +85,7 @@ def path_of(name: str) -> Path:
 
 
 class Notes:
-    """A plugin of pytest that writes results down, ends tests that hang, and stops in time."""
+    """A pytest plugin that records results, ends tests that hang, and starts no test after the time limit."""
 
     def __init__(self, out: Path, about: dict[str, str], within_s: float, each_s: int) -> None:
         self.out, self.about, self.each_s = out, about, each_s
@@ -134,7 +133,7 @@ def _too_long(*_: object) -> None:
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Why it was skipped, or the last thing that a failure said."""
+    """Why the test was skipped, or the last message of its failure."""
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
@@ -145,10 +144,14 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--driver", type=Path, help="folder of libcuda.so.1; default: where this machine has it")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "shim-on-card")
-    parser.add_argument("--within", type=float, default=540, metavar="SECONDS", help="begin no test after that")
-    parser.add_argument("--each", type=int, default=90, metavar="SECONDS", help="a test that takes longer has failed")
-    parser.add_argument("-k", default="", help="only tests whose names match, as pytest means it")
-    parser.add_argument("files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}")
+    parser.add_argument(
+        "--within", type=float, default=540, metavar="SECONDS", help="start no test after this time; default: 540"
+    )
+    parser.add_argument("--each", type=int, default=90, metavar="SECONDS", help="time limit of each test; default: 90")
+    parser.add_argument("-k", default="", help="run only tests that match this pytest -k expression")
+    parser.add_argument(
+        "files", nargs="*", default=FILES, help=f"test files to run, of {', '.join(FILES)}; default: all"
+    )
     chosen = parser.parse_args(words)
     os.environ["GPUSQUAD_TEST_DRIVER"] = str(chosen.driver or find_driver())
     os.environ["GPUSQUAD_TEST_CARD"] = uuid_of_card()

@@ -1,4 +1,4 @@
-"""A daemon of our own, with a program in its place that writes down what it is asked."""
+"""Starting, querying and stopping an MPS daemon, with a fake control program that records its commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from gpusquad.gpu.mps import PROGRAM, Mps, MpsDaemon, no_daemon_env, run_here
 from gpusquad.model.errors import Invalid
-from tests.gpu.mps_program import put_in_place
+from tests.gpu.mps_program import install_fake_mps_program
 
 SCRIPT = """#!/bin/sh
 { echo "$@|$CUDA_MPS_PIPE_DIRECTORY|$CUDA_VISIBLE_DEVICES"; [ "$1" = -d ] || cat; } >>"$ASKED"
@@ -19,10 +19,10 @@ SCRIPT = """#!/bin/sh
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return put_in_place(tmp_path, monkeypatch, SCRIPT)
+    return install_fake_mps_program(tmp_path, monkeypatch, SCRIPT)
 
 
-def test_starts_gives_shares_and_stops_without_a_trace(asked: Path) -> None:
+def test_mps_sets_thread_percentages_and_removes_its_folder_at_stop(asked: Path) -> None:
     with Mps("3") as mps:
         whole, half = mps.env(), mps.env(500)
         pipes = Path(whole["CUDA_MPS_PIPE_DIRECTORY"])
@@ -34,21 +34,21 @@ def test_starts_gives_shares_and_stops_without_a_trace(asked: Path) -> None:
     assert not pipes.exists()
     assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in whole
     assert half["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "50"
-    assert half["CUDA_VISIBLE_DEVICES"] == "0"  # the daemon has one card and numbers it anew
+    assert half["CUDA_VISIBLE_DEVICES"] == "0"  # the daemon has one card, with index 0
 
 
-def test_stops_also_after_an_error(asked: Path) -> None:
+def test_mps_stops_after_an_error(asked: Path) -> None:
     with pytest.raises(ZeroDivisionError), Mps("GPU-1"):
         _ = 1 / 0
     assert "quit" in asked.read_text()
 
 
-def test_a_uuid_stays_one(asked: Path) -> None:
+def test_card_uuid_is_kept_in_the_environment(asked: Path) -> None:
     with Mps("GPU-1") as mps:
         assert mps.env()["CUDA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-def test_says_when_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_mps_program_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "mps"
 
     def run(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
@@ -58,24 +58,24 @@ def test_says_when_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.Monke
         pass
 
 
-def test_says_why_a_program_fails() -> None:
+def test_run_here_reports_the_error_output_of_a_failed_program() -> None:
     with pytest.raises(Invalid, match="No such file"):
         run_here(["ls", "/no/such/folder"], {"LC_ALL": "C"})
 
 
-def test_words_and_environment_reach_the_program() -> None:
+def test_run_here_passes_input_and_environment() -> None:
     said = run_here(["sh", "-c", 'printf "%s " "$GREETING"; cat'], {"GREETING": json.dumps("hi there")}, "and bye")
     assert said == '"hi there" and bye'
 
 
-def test_without_a_daemon_not_even_the_machines_own_is_used() -> None:
+def test_no_daemon_env_names_a_pipe_directory_that_does_not_exist() -> None:
     env = no_daemon_env("2")
     assert env["CUDA_VISIBLE_DEVICES"] == "2"
     assert not Path(env["CUDA_MPS_PIPE_DIRECTORY"]).exists()
 
 
-class Answers:
-    """In the place of the program: ``answers`` by what it is asked."""
+class FakeProgram:
+    """Replaces the control program. ``answers`` maps a command to its output."""
 
     def __init__(self, **answers: str) -> None:
         self.answers, self.asked = answers, []
@@ -85,22 +85,22 @@ class Answers:
         return self.answers.get(words.split()[0], "") if words else ""
 
 
-def test_a_fault_is_seen(tmp_path: Path) -> None:
-    well = Answers(get_server_list="12\n13\n", get_server_status="ACTIVE\n")
+def test_faulty_server_is_detected(tmp_path: Path) -> None:
+    well = FakeProgram(get_server_list="12\n13\n", get_server_status="ACTIVE\n")
     assert not MpsDaemon("GPU-1", tmp_path, well).is_faulty()
     assert well.asked == ["get_server_list", "get_server_status 12", "get_server_status 13"]
-    assert MpsDaemon("GPU-1", tmp_path, Answers(get_server_list="12\n", get_server_status="FAULT\n")).is_faulty()
-    assert not MpsDaemon("GPU-1", tmp_path, Answers()).is_faulty()  # nobody has come yet
+    assert MpsDaemon("GPU-1", tmp_path, FakeProgram(get_server_list="12\n", get_server_status="FAULT\n")).is_faulty()
+    assert not MpsDaemon("GPU-1", tmp_path, FakeProgram()).is_faulty()  # no client yet
 
 
-def test_clients_are_let_go_where_they_are(tmp_path: Path) -> None:
-    program = Answers(get_server_list="12\n", get_client_list="5\n6\n")
+def test_only_listed_clients_are_terminated(tmp_path: Path) -> None:
+    program = FakeProgram(get_server_list="12\n", get_client_list="5\n6\n")
     assert MpsDaemon("GPU-1", tmp_path, program).terminate([6, 7]) == [6]
     assert program.asked == ["get_server_list", "get_client_list 12", "terminate_client 12 6"]
 
 
-def test_a_daemon_is_found_by_its_folder(tmp_path: Path) -> None:
-    daemon = MpsDaemon("GPU-1", tmp_path, Answers())
+def test_daemon_pid_is_read_from_its_folder(tmp_path: Path) -> None:
+    daemon = MpsDaemon("GPU-1", tmp_path, FakeProgram())
     assert daemon.pid() is None
     daemon.pipes.mkdir()
     (daemon.pipes / f"{PROGRAM}.pid").write_text("17\n")

@@ -1,4 +1,4 @@
-"""The service on a machine with a real GPU: real cards, a real PyTorch job, a stranger's process."""
+"""The service on a machine with a real GPU: real cards, a real PyTorch job, an unmanaged process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("nvidia-smi") is None or importlib.util.find_spec("torch") is None,
     reason="needs an NVIDIA GPU and PyTorch",
 )
-STRANGER = "import torch, time; x = torch.zeros(2**28, device='cuda'); torch.cuda.synchronize(); print('here', flush=True); time.sleep(600)"  # noqa: E501
+UNMANAGED_PROGRAM = "import torch, time; x = torch.zeros(2**28, device='cuda'); torch.cuda.synchronize(); print('here', flush=True); time.sleep(600)"  # noqa: E501
 PATIENCE_S = 60.0
 
 
@@ -34,7 +34,7 @@ def card_of(service: RunningService) -> dict:
 
 
 def until(service: RunningService, holds, what: str) -> dict:
-    """Samples come once a second; nothing announces them."""
+    """Poll the card: samples come once a second and cause no event."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds(card := card_of(service)):
         assert time.monotonic() < deadline, f"{what}: {card}"
@@ -42,7 +42,7 @@ def until(service: RunningService, holds, what: str) -> dict:
     return card
 
 
-def test_a_pytorch_job_is_submitted_seen_on_its_card_logged_and_finished(service, repository: Path) -> None:
+def test_pytorch_job_is_attributed_to_its_card_and_succeeds(service, repository: Path) -> None:
     summary = service.client.cluster.summary()
     assert not summary["simulated"]
     script = repository / "examples" / "torch_train.py"
@@ -54,12 +54,12 @@ def test_a_pytorch_job_is_submitted_seen_on_its_card_logged_and_finished(service
     busy = until(service, lambda c: ((c["sample"] or {}).get("utilisation_ratio") or 0) > 0.5, "never busy")
     mine = until(service, lambda c: any(p["job"] == job_id for p in c["sample"]["processes"]), "never joined")
     process = next(p for p in mine["sample"]["processes"] if p["job"] == job_id)
-    told = subprocess.run(
+    table = subprocess.run(
         ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    print("nvidia-smi:", told.strip(), "ours:", process, "card:", busy["sample"])
-    smi = {int(line.split(",")[0]): int(line.split(",")[1]) for line in told.strip().splitlines()}
+    print("nvidia-smi:", table.strip(), "ours:", process, "card:", busy["sample"])
+    smi = {int(line.split(",")[0]): int(line.split(",")[1]) for line in table.strip().splitlines()}
     assert abs(smi[process["pid"]] - process["memory_bytes"] / 2**20) <= max(1.0, 0.02 * smi[process["pid"]])
     assert mine["state"] == "busy"
     assert [user["id"] for user in mine["jobs"]] == [job_id]
@@ -71,16 +71,16 @@ def test_a_pytorch_job_is_submitted_seen_on_its_card_logged_and_finished(service
     until(service, lambda c: c["state"] == "free", "never free again")
 
 
-def test_a_strangers_process_takes_the_card_until_it_ends(service) -> None:
-    stranger = subprocess.Popen([sys.executable, "-c", STRANGER], stdout=subprocess.PIPE)
+def test_unmanaged_process_blocks_its_card_until_it_ends(service) -> None:
+    unmanaged = subprocess.Popen([sys.executable, "-c", UNMANAGED_PROGRAM], stdout=subprocess.PIPE)
     try:
-        assert stranger.stdout is not None
-        stranger.stdout.readline()
-        card = until(service, lambda c: c["state"] == "taken_outside", "the stranger was not seen")
-        assert str(stranger.pid) in card["cause"]
+        assert unmanaged.stdout is not None
+        unmanaged.stdout.readline()
+        card = until(service, lambda c: c["state"] == "taken_outside", "the process was not seen")
+        assert str(unmanaged.pid) in card["cause"]
         job_id = service.submit(name="waits", gpus=1, command="echo mine")
         assert service.client.jobs.get(job_id)["state"] == "pending"
     finally:
-        stranger.kill()
-        stranger.wait()
+        unmanaged.kill()
+        unmanaged.wait()
     assert service.wait(job_id)["state"] == "succeeded"

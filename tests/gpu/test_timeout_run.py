@@ -1,4 +1,4 @@
-"""Programs that do not end."""
+"""Programs that are run with a timeout."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpusquad.gpu.timeout_run import run_within
 FOREVER = (sys.executable, "-c", "import time; time.sleep(600)")
 
 
-def test_what_it_said_and_how_it_ended() -> None:
+def test_run_within_returns_output_and_exit_code() -> None:
     done = run_within(30, ["sh", "-c", 'cat; echo "$WHO" >&2; exit 3'], {**os.environ, "WHO": "me"}, "hello")
     assert (done.returncode, done.stdout, done.stderr) == (3, "hello", "me\n")
 
 
-def test_one_that_even_a_kill_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a process that hangs in the driver. If its end were waited for, this would take ten minutes."""
+def test_program_that_survives_a_kill_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs in the driver behaves like this. Waiting for its end would take ten minutes."""
     left: list[subprocess.Popen[str]] = []
     with monkeypatch.context() as patched:
         patched.setattr(subprocess.Popen, "kill", lambda child: left.append(child))
@@ -32,7 +32,7 @@ def test_one_that_even_a_kill_does_not_end_is_left(monkeypatch: pytest.MonkeyPat
     child.wait(30)
 
 
-def test_one_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_past_its_timeout_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[subprocess.Popen[str]] = []
     kill = subprocess.Popen.kill
     monkeypatch.setattr(subprocess.Popen, "kill", lambda child: (killed.append(child), kill(child)))
@@ -42,6 +42,6 @@ def test_one_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert child.wait(30) != 0
 
 
-def test_one_that_is_not_there() -> None:
+def test_missing_program_raises_file_not_found() -> None:
     with pytest.raises(FileNotFoundError):
         run_within(1, ["/no/such/program"], {})

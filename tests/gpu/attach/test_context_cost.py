@@ -1,4 +1,4 @@
-"""What a CUDA context costs: found out by making one, here on the stand-in."""
+"""Memory cost of a CUDA context, measured by creating one on the stand-in driver."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.gpu.shim.clients import standin_only
 
 COST = 37 * MIB
 OUT_OF_MEMORY = 2
-pytestmark = standin_only("looks for a card of the stand-in's")
-_TELL_UUID = """
+pytestmark = standin_only("uses the card of the stand-in driver")
+_PRINT_UUID = """
 import ctypes
 nvml, card, text = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.create_string_buffer(96)
 assert nvml.nvmlInit_v2() == 0 == nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card))
@@ -36,22 +36,22 @@ print(text.value.decode())
 
 @pytest.fixture
 def uuid(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of the card of the stand-in, which everything that is started from here finds."""
+    """UUID of the stand-in's card. All processes started by the test use this card."""
     place.environment["STANDIN_CONTEXT_BYTES"] = str(COST)
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
-    told = subprocess.run([sys.executable, "-c", _TELL_UUID], capture_output=True, text=True, check=True)
-    return told.stdout.strip()
+    printed = subprocess.run([sys.executable, "-c", _PRINT_UUID], capture_output=True, text=True, check=True)
+    return printed.stdout.strip()
 
 
-def test_a_context_is_made_and_looked_at(uuid: str) -> None:
+def test_context_cost_is_measured_by_creating_a_context(uuid: str) -> None:
     assert context_cost.context_cost(uuid) == COST
 
 
-def test_what_was_measured_is_charged_to_each_process(place: Place, uuid: str) -> None:
+def test_measured_context_cost_is_charged_to_each_process(place: Place, uuid: str) -> None:
     quota = place.quota(context_bytes="auto", uuid_of=lambda _: uuid)
-    told = attach(quota, "a", 100)
-    peers = [place.peer(told), place.peer(told)]
+    attachment = attach(quota, "a", 100)
+    peers = [place.peer(attachment), place.peer(attachment)]
     assert clients(quota)["a/0"]["used_bytes"] == 2 * COST
     assert [peer("alloc(30 * MIB)")[0] for peer in peers] == [OUT_OF_MEMORY, OUT_OF_MEMORY]
     assert peers[0]("alloc(26 * MIB)")[0] == 0
@@ -59,7 +59,7 @@ def test_what_was_measured_is_charged_to_each_process(place: Place, uuid: str) -
         attach(quota, "b", 37)
 
 
-def test_what_was_measured_holds_for_a_driver(
+def test_context_cost_is_stored_per_driver_version(
     uuid: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -79,22 +79,22 @@ def test_what_was_measured_holds_for_a_driver(
 @pytest.mark.parametrize(
     "content", ["{", "[]", "{}", '{"bytes": "x", "driver": ""}', '{"bytes": 42949672960, "driver": ""}']
 )
-def test_what_makes_no_sense_was_not_measured(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_context_cost_file_is_ignored(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context_cost, "_LOADED", tmp_path / "none")
     (tmp_path / CONTEXT).write_text(content)
     assert kept_context_cost(tmp_path / CONTEXT) is None
 
 
-def test_a_disk_that_does_not_take_it_changes_nothing(uuid: str, tmp_path: Path) -> None:
+def test_context_cost_is_returned_when_it_cannot_be_stored(uuid: str, tmp_path: Path) -> None:
     assert new_context_cost(uuid, tmp_path / "none" / CONTEXT) == COST
 
 
-def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: str) -> None:
-    told = attach(place.quota(uuid_of=lambda _: uuid), "a", 30)
-    assert place.peer(told).started == 0
+def test_context_charge_does_not_change_while_clients_are_attached(place: Place, uuid: str) -> None:
+    attachment = attach(place.quota(uuid_of=lambda _: uuid), "a", 30)
+    assert place.peer(attachment).started == 0
     quota = place.quota(context_bytes="auto", uuid_of=lambda _: uuid)
     quota.maintain()
-    assert place.peer(told).started == 0, "its part was asked for when contexts cost nothing"
+    assert place.peer(attachment).started == 0, "its share was requested when contexts cost nothing"
     quota.resize(holder("a"), 25 * MIB)
     assert quota.status(CARD.id)["context_bytes"] == 0
     quota.release_all_but(set())
@@ -105,18 +105,20 @@ def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: 
 
 
 @pytest.mark.parametrize(
-    ("said", "why"), [("", "''"), ("hm", "'hm'"), ("[5]", "output"), ('{"bytes": null}', "output")]
+    ("output", "cause"), [("", "''"), ("hm", "'hm'"), ("[5]", "output"), ('{"bytes": null}', "output")]
 )
-def test_a_program_that_says_something_else_says_nothing(monkeypatch: pytest.MonkeyPatch, said: str, why: str) -> None:
-    monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", f"print({said!r})"))
-    with pytest.raises(NotReady, match=why):
+def test_context_cost_is_not_ready_when_the_program_fails(
+    monkeypatch: pytest.MonkeyPatch, output: str, cause: str
+) -> None:
+    monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", f"print({output!r})"))
+    with pytest.raises(NotReady, match=cause):
         context_cost.context_cost("GPU-1")
     monkeypatch.setattr(context_cost, "_PROGRAM", ("/none",))
     with pytest.raises(NotReady, match="No such file"):
         context_cost.context_cost("GPU-1")
 
 
-def test_what_cannot_be_measured_is_not_charged_and_said(
+def test_failed_measurement_is_logged_and_charges_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
@@ -128,12 +130,12 @@ def test_what_cannot_be_measured_is_not_charged_and_said(
     assert not (manager.folder / CONTEXT).exists()  # the next service tries again
 
 
-def test_a_card_that_is_none_of_nvidias_is_not_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_context_cost_of_a_simulated_card_is_zero(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert CardManager(Card("sim-0"), CardSharingSettings(folder=tmp_path / "run")).context_bytes() == 0
     assert caplog.records == []
 
 
-def test_one_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_measurement_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(60)"))
     monkeypatch.setattr(context_cost, "WITHIN_S", 0.2)
     with pytest.raises(NotReady, match=r"within 0\.2 s"):
@@ -141,8 +143,8 @@ def test_one_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Reading:
-    """A card as NVML shows it: used bytes by turns, without and with a context; processes, if it tells."""
+class FakeNvmlCard:
+    """Card with scripted NVML readings: used bytes alternately without and with a context, and the process lists."""
 
     used: list[int]
     listed: list[dict[int, int]] | None = None
@@ -162,38 +164,40 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_by_the_whole_card_where_processes_are_not_told() -> None:
+def test_cost_is_the_growth_of_used_memory_when_nvml_lists_no_processes() -> None:
     grown = [MIB * one for one in (100, 620, 120, 622, 120, 621, 120)]
-    assert context_cost.measure(Reading(grown)) == 502 * MIB  # type: ignore[arg-type]
+    assert context_cost.measure(FakeNvmlCard(grown)) == 502 * MIB  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")
 @pytest.mark.parametrize(
     "used",
     [
-        (100, 600, 100, 1200, 700, 1200, 700),  # somebody came meanwhile
-        (100, 2000, 1900, 3800, 3700, 5600, 5500),  # and went on to load
+        (100, 600, 100, 1200, 700, 1200, 700),  # another process started during the measurement
+        (100, 2000, 1900, 3800, 3700, 5600, 5500),  # another process allocated all the time
         (100,) * 7,
         (0, 9000, 0, 9000, 0, 9000, 0),
     ],
 )
-def test_what_others_do_meanwhile_is_not_taken_for_its_cost(used: tuple[int, ...]) -> None:
+def test_measurement_fails_when_the_used_memory_is_implausible(used: tuple[int, ...]) -> None:
     with pytest.raises(context_cost.DriverError, match="others use it at the same time"):
-        context_cost.measure(Reading([MIB * one for one in used]))  # type: ignore[arg-type]
+        context_cost.measure(FakeNvmlCard([MIB * one for one in used]))  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_by_the_process_itself_where_its_number_can_only_be_its_own() -> None:
+def test_cost_is_the_entry_of_the_process_when_its_pid_is_unambiguous() -> None:
     me = os.getpid()
-    assert context_cost.measure(Reading([0], [{}, {me: LEAST_BYTES}])) == LEAST_BYTES  # type: ignore[arg-type]
+    assert context_cost.measure(FakeNvmlCard([0], [{}, {me: LEAST_BYTES}])) == LEAST_BYTES  # type: ignore[arg-type]
     used = [0, MOST_BYTES, 0, MOST_BYTES, 0, MOST_BYTES, 0]
-    taken = Reading(used, [{me: 500 * MIB}])  # another one's, of the node outside
-    assert context_cost.measure(taken) == MOST_BYTES  # type: ignore[arg-type]
+    ambiguous = FakeNvmlCard(used, [{me: 500 * MIB}])  # the PID belongs to another process outside the PID namespace
+    assert context_cost.measure(ambiguous) == MOST_BYTES  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"), [([], 2, "usage"), (["GPU-1", "GPU-2"], 2, "usage"), (["GPU-1"], 1, "")]
+    ("argv", "code", "message"), [([], 2, "usage"), (["GPU-1", "GPU-2"], 2, "usage"), (["GPU-1"], 1, "")]
 )
-def test_as_a_program(words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert context_cost.main(words) == code
-    assert said in capsys.readouterr().err != ""
+def test_main_rejects_bad_arguments_and_reports_failure(
+    argv: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert context_cost.main(argv) == code
+    assert message in capsys.readouterr().err != ""

@@ -1,4 +1,4 @@
-"""What may happen while a tenant's work is waited for."""
+"""Waiting for the work in flight of a GPU client."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpusquad.gpu.attach.drain import wait_until_done
 from gpusquad.model.errors import Invalid
 
 
-class LeavesAtOnce:
-    """A card from which the tenant goes between two questions."""
+class DepartingClient:
+    """A card manager whose client leaves between two questions."""
 
     def ask_if_running(self, question: Mapping[str, object], within_s: float = 5.0) -> dict:
         if question["do"] == "hold":
@@ -19,5 +19,5 @@ class LeavesAtOnce:
         return {"tenants": [{"id": "a/0", "in_flight": 1, "pids": [5]}]}
 
 
-def test_a_tenant_that_left_has_nothing_on_the_card() -> None:
-    assert wait_until_done(cast(CardManager, LeavesAtOnce()), "a/0", 5.0) == (True, set())
+def test_wait_until_done_succeeds_when_the_client_has_left() -> None:
+    assert wait_until_done(cast(CardManager, DepartingClient()), "a/0", 5.0) == (True, set())

@@ -1,4 +1,4 @@
-"""From what is set at the service to a real daemon that divides a card among real processes."""
+"""Divide policies, from the service's setting to a real daemon that divides a card among real processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOREVER = [["kernels", 10**6, "legacy", 0, "add", 200]]
 
 
 class Service:
-    """As far as setting policies goes; a second one stands for the same after a restart."""
+    """The part of the service that sets policies. A second instance stands for the service after a restart."""
 
     def __init__(self, place: Place, database: Database) -> None:
         self.mode = "equal"
@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def test_the_contract(place: Place) -> None:
+def test_squad_divides_meets_the_divides_contract(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a")
     divides = SquadDivides()
@@ -54,14 +54,14 @@ def test_the_contract(place: Place) -> None:
     check_divides(divides, CARD.id, OTHER)
 
 
-def test_a_policy_is_changed_while_tenants_run(place: Place, store: Database) -> None:
+def test_policy_changes_while_clients_run(place: Place, store: Database) -> None:
     service = Service(place, store)
     assert service.service.set("0", "jct", SYSTEM).effect == "unused"
     players = [place.player(attach(service.quota, name)) for name in ("a", "b")]
     for player in players:
         player.stage()
         player.send("stage.play(given)", FOREVER)
-    assert service.service.get("0").division.effect == "live", "a daemon that starts asks"
+    assert service.service.get("0").division.effect == "live", "a new daemon did not read the policy"
 
     def squads() -> int:
         status = service.service.get("0").status
@@ -79,7 +79,7 @@ def test_a_policy_is_changed_while_tenants_run(place: Place, store: Database) ->
     assert all(player.process.poll() is None for player in players)
 
 
-def test_what_was_set_holds_over_the_deaths_of_service_and_daemon(place: Place, store: Database) -> None:
+def test_policy_survives_a_service_restart_and_a_daemon_crash(place: Place, store: Database) -> None:
     first = Service(place, store)
     attach(first.quota, "a")
     first.service.set("0", "slo", SYSTEM)
@@ -91,7 +91,7 @@ def test_what_was_set_holds_over_the_deaths_of_service_and_daemon(place: Place, 
     assert again.divides.policies() == {CARD.id: "slo"}
 
 
-def test_a_card_without_a_setting_follows_the_mode(place: Place, store: Database) -> None:
+def test_card_without_a_policy_follows_the_mode(place: Place, store: Database) -> None:
     service = Service(place, store)
     attach(service.quota, "a")
     assert service.divides.policies() == {CARD.id: "equal"}
@@ -106,14 +106,14 @@ def test_a_card_without_a_setting_follows_the_mode(place: Place, store: Database
     assert service.divides.policies() == {CARD.id: "hybrid"}
 
 
-def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(place: Place, store: Database) -> None:
+def test_hanging_daemon_is_reported_and_gets_the_policy_when_it_continues(place: Place, store: Database) -> None:
     service = Service(place, store)
     attach(service.quota, "a")
     pid = ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"]
     lock = service.quota._known(CARD.id).lock
-    tending = threading.Thread(target=service.quota.maintain)
+    maintenance = threading.Thread(target=service.quota.maintain)
 
-    def is_tended() -> bool:
+    def is_locked() -> bool:
         if lock.acquire(blocking=False):
             lock.release()
             return False
@@ -129,18 +129,18 @@ def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(pl
             assert f"process {pid}" in made.message
             shown = service.service.get("0")
             assert (shown.division.effect, shown.status) == ("told", None)
-            if not tending.ident:
-                tending.start()  # it waits for the daemon, and meanwhile nobody else can speak to it
-                until(is_tended, "nobody looks after the card")
+            if not maintenance.ident:
+                maintenance.start()  # it holds the card's lock while it waits for the daemon
+                until(is_locked, "maintenance does not hold the card's lock")
     finally:
         os.kill(pid, signal.SIGCONT)
-    tending.join(60)
+    maintenance.join(60)
     assert service.divides.policies() == {CARD.id: "jct"}
     assert service.service.get("0").division.effect == "live"
     assert service.quota.policies() == {CARD.id: "jct"}
 
 
-def test_a_policy_that_is_set_while_another_is_being_told_is_told_next(place: Place, monkeypatch) -> None:
+def test_policy_set_during_another_change_is_applied_next(place: Place, monkeypatch) -> None:
     quota = place.quota()
     attach(quota, "a")
     divides, asked, may_answer = SquadDivides(), threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What tenants of each class are told, and what people are told when it cannot be done."""
+"""Attachments of shared, isolated and virtual-card clients, and the errors when attaching fails."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.gpu.attach.fake_mps import FakeMps
 PIPES, PRIORITY = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_CLIENT_PRIORITY"
 
 
-def test_whole_cards_are_left_alone(place: Place) -> None:
+def test_attach_of_a_whole_card_starts_no_daemon(place: Place) -> None:
     quota = place.quota()
     assert quota.attach([CARD], holder("a"), None, SharingParams()) == Attachment()
     assert not quota.status(CARD.id)["running"]
 
 
-def test_shared_tenants_are_in_a_pool(place: Place, mps: FakeMps) -> None:
+def test_shared_clients_are_in_one_mps_pool_and_isolated_ones_are_not(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     some = attach(quota, "a").env
     urgent = attach(quota, "b", sharing_params=SharingParams(priority=1)).env
@@ -46,7 +46,7 @@ def test_shared_tenants_are_in_a_pool(place: Place, mps: FakeMps) -> None:
     assert quota.status(CARD.id)["mps"] == "pool of 3"
 
 
-def test_the_pool_ends_with_its_last_tenant(place: Place, mps: FakeMps) -> None:
+def test_mps_pool_stops_with_its_last_client(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     attach(quota, "a")
     attach(quota, "b", isolation="isolated")
@@ -56,28 +56,28 @@ def test_the_pool_ends_with_its_last_tenant(place: Place, mps: FakeMps) -> None:
     assert mps.count("quit") == 1
 
 
-def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMps) -> None:
+def test_attachment_stays_the_same_when_sharing_params_change(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
-    told = attach(quota, "a")
+    attachment = attach(quota, "a")
     quota.change(holder("a"), SharingParams(priority=2))
-    assert attach(place.quota(has_mps=True), "a", sharing_params=SharingParams(priority=2)) == told
+    assert attach(place.quota(has_mps=True), "a", sharing_params=SharingParams(priority=2)) == attachment
     assert clients(quota)["a/0"]["priority"] == 2
 
 
-def test_what_is_known_of_a_job_and_its_mates_reaches_the_card(place: Place, mps: FakeMps) -> None:
+def test_app_and_measured_rates_reach_the_daemon(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, rate_beside={"cnn": 0.55},
                      neighbour_rates={"cnn": 0.7})  # fmt: skip
     attach(quota, "a", sharing_params=known)
-    told = clients(quota)["a/0"]
-    assert (told["app"], told["beside"], told["costs"]) == ("vgg16", {"cnn": 0.55}, {"cnn": 0.7})
-    assert told["solo_per_s"] == 12.5
+    seen = clients(quota)["a/0"]
+    assert (seen["app"], seen["beside"], seen["costs"]) == ("vgg16", {"cnn": 0.55}, {"cnn": 0.7})
+    assert seen["solo_per_s"] == 12.5
     quota.change(holder("a"), replace(known, curve=(), rate_beside={}))
     assert clients(quota)["a/0"]["beside"] == {}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts tenants of other users")
-def test_another_user_does_not_join_the_pool(place: Place, mps: FakeMps) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start clients of other users")
+def test_client_of_another_user_does_not_join_the_pool(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     attach(quota, "a", run_as=(1001, 1001))
     other = attach(quota, "b", run_as=(1002, 1002))
@@ -88,39 +88,39 @@ def test_another_user_does_not_join_the_pool(place: Place, mps: FakeMps) -> None
     assert attach(quota, "c", run_as=(1001, 1001)).notes == ()
 
 
-def test_without_mps_tenants_take_turns_and_are_told(place: Place, mps: FakeMps) -> None:
+def test_clients_are_time_sliced_with_a_note_when_mps_does_not_start(place: Place, mps: FakeMps) -> None:
     mps.put("broken", "")
-    told = place.quota(has_mps=True)
-    one = attach(told, "a")
-    assert "cannot start" in one.notes[0]
-    assert not Path(one.env[PIPES]).exists()
-    assert "cannot start" in str(told.status(CARD.id)["mps"])
+    quota = place.quota(has_mps=True)
+    attachment = attach(quota, "a")
+    assert "cannot start" in attachment.notes[0]
+    assert not Path(attachment.env[PIPES]).exists()
+    assert "cannot start" in str(quota.status(CARD.id)["mps"])
 
 
-def test_mps_lets_go_before_a_kill(place: Place, mps: FakeMps) -> None:
+def test_drain_terminates_mps_clients_with_the_given_pids(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     peer = place.peer(attach(quota, "a"))
     mps.put("clients", f"{peer.process.pid}\n")
     assert quota.drain(holder("a"), pids=[peer.process.pid])
-    assert f"terminate_client 77 {peer.process.pid}" in mps.asked
+    assert f"terminate_client 77 {peer.process.pid}" in mps.commands
 
 
-def test_the_library_knows_its_own_processes(place: Place, mps: FakeMps) -> None:
+def test_drain_terminates_processes_reported_by_the_shim(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     peer = place.peer(attach(quota, "a"))
-    until(lambda: clients(quota)["a/0"]["pids"] == [peer.process.pid], "it is not seen")
+    until(lambda: clients(quota)["a/0"]["pids"] == [peer.process.pid], "its process is not reported")
     mps.put("clients", f"{peer.process.pid}\n")
     quota.drain(holder("a"))
-    assert f"terminate_client 77 {peer.process.pid}" in mps.asked
+    assert f"terminate_client 77 {peer.process.pid}" in mps.commands
 
 
-def test_what_a_tenant_held_at_most_outlives_process_daemon_and_service(place: Place) -> None:
+def test_peak_memory_survives_process_daemon_and_service(place: Place) -> None:
     quota = place.quota()
     peer = place.peer(attach(quota, "a"))
     assert quota.peak_memory_bytes(holder("a")) == 0
     result, key = peer(f"alloc({60 * MIB})")
     assert (result, peer(f"free({key})")) == (0, 0)
-    until(lambda: quota.peak_memory_bytes(holder("a")) == 60 * MIB, "it is not counted")
+    until(lambda: quota.peak_memory_bytes(holder("a")) == 60 * MIB, "the peak is not reported")
     peer.kill()
     quota.stop(CARD.id)
     later = place.quota()
@@ -128,26 +128,26 @@ def test_what_a_tenant_held_at_most_outlives_process_daemon_and_service(place: P
     assert later.peak_memory_bytes(holder("b")) == 0
 
 
-def test_a_container_is_told_by_mounts(place: Place, mps: FakeMps, tmp_path: Path) -> None:
+def test_container_gets_mounts_instead_of_ld_preload(place: Place, mps: FakeMps, tmp_path: Path) -> None:
     quota = place.quota(has_mps=True, where="container", shm=tmp_path)
-    told = attach(quota, "a")
-    by_path = {mount.inside: mount for mount in told.mounts}
+    attachment = attach(quota, "a")
+    by_path = {mount.inside: mount for mount in attachment.mounts}
     assert Path(by_path["/etc/ld.so.preload"].outside).read_text().split() == ["/usr/lib/gpusquad/libgpusquad.so"]
     assert Path(by_path["/usr/lib/gpusquad/libgpusquad.so"].outside).read_bytes()
     client = by_path["/run/gpusquad/tenant"]
     assert not client.read_only
-    assert Path(client.outside).stat().st_mode & 0o777 == 0o666  # nobody knows the user of its image
+    assert Path(client.outside).stat().st_mode & 0o777 == 0o666  # the user of the image is unknown
     assert Path(by_path["/run/gpusquad/tenants"].outside, Path(client.outside).name).samefile(client.outside)
     assert by_path["/run/gpusquad/decisions"].read_only
     assert by_path["/run/gpusquad/tenants"].read_only
-    assert not by_path[told.env[PIPES]].read_only
+    assert not by_path[attachment.env[PIPES]].read_only
     assert by_path["/dev/shm"].outside == str(tmp_path)
-    assert "LD_PRELOAD" not in told.env
+    assert "LD_PRELOAD" not in attachment.env
     alone = attach(quota, "b", isolation="isolated")
     assert len(alone.mounts) == 5
 
 
-def test_files_that_are_mounted_stay_the_same(place: Place) -> None:
+def test_mounted_files_keep_their_inodes(place: Place) -> None:
     quota = place.quota(where="container")
     first = attach(quota, "a")
     before = [Path(mount.outside).stat().st_ino for mount in first.mounts]
@@ -162,10 +162,10 @@ def test_files_that_are_mounted_stay_the_same(place: Place) -> None:
 SECOND = Card(f"{CARD.id}.2of3", CARD.model, CARD.memory_bytes // 3, 16)
 
 
-def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps) -> None:
+def test_virtual_card_gets_sm_groups_and_memory_of_its_card(place: Place, mps: FakeMps) -> None:
     quota, second = place.quota(has_mps=True), SECOND
-    told = quota.attach([second], holder("a"), None, SharingParams())
-    assert "GPUSQUAD_TENANT" in told.env
+    attachment = quota.attach([second], holder("a"), None, SharingParams())
+    assert "GPUSQUAD_TENANT" in attachment.env
     [client] = clients(quota).values()
     assert mps.count("-d") == 1
     assert (client["quota_bytes"], client["within"], client["sm_milli"]) == (CARD.memory_bytes // 3, 0b1100, 0)
@@ -176,18 +176,18 @@ def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps)
 
 
 @pytest.mark.parametrize(("share", "guaranteed_milli"), [(None, 333), (Share(sm_milli=500), 166), (Share(MIB), 0)])
-def test_whoever_takes_turns_on_a_virtual_card_has_a_part_of_the_time(
+def test_time_sliced_virtual_card_gets_a_share_of_time_instead_of_sms(
     place: Place, share: Share | None, guaranteed_milli: int
 ) -> None:
-    quota = place.quota()  # without MPS two programs never run at once: SMs of their own would only be fewer
-    told = quota.attach([SECOND], holder("a"), share, SharingParams())
+    quota = place.quota()  # without MPS clients never run concurrently: own SMs would only slow them down
+    attachment = quota.attach([SECOND], holder("a"), share, SharingParams())
     [client] = clients(quota).values()
     assert (client["within"], client["sm_milli"], client["is_time_sliced"]) == (0, guaranteed_milli, True)
-    assert "time-sliced with the other virtual cards on all SMs" in told.notes[-1]
-    assert quota.attach([SECOND], holder("a"), share, SharingParams()) == told
+    assert "time-sliced with the other virtual cards on all SMs" in attachment.notes[-1]
+    assert quota.attach([SECOND], holder("a"), share, SharingParams()) == attachment
 
 
-def test_a_standing_counts_though_the_memory_in_it_is_refused(place: Place) -> None:
+def test_weight_and_priority_change_when_the_memory_change_is_refused(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a", 600)
     attach(quota, "b", 300)
@@ -196,34 +196,32 @@ def test_a_standing_counts_though_the_memory_in_it_is_refused(place: Place) -> N
     assert (seen["weight"], seen["priority"], seen["quota_bytes"]) == (3.0, 1, 300 * MIB)
 
 
-def test_more_memory_than_there_is(place: Place) -> None:
+def test_share_beyond_the_free_memory_is_refused(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a", 800)
     with pytest.raises(Invalid, match="request less") as refused:
         attach(quota, "b", 300)
-    assert not isinstance(refused.value, NotReady)  # a matter of what was asked for
+    assert not isinstance(refused.value, NotReady)  # the request itself is wrong
     with pytest.raises(Invalid, match="one card only"):
         quota.attach([CARD, CARD], holder("b"), Share(MIB), SharingParams())
     assert set(clients(quota)) == {"a/0"}
 
 
-def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None:
-    told = attach(place.quota(), "a", 30)
+def test_share_not_larger_than_a_cuda_context_is_refused(place: Place) -> None:
+    attachment = attach(place.quota(), "a", 30)
     quota = place.quota(context_bytes=30 * MIB)
-    assert attach(quota, "a", 30) == told  # it runs already
+    assert attach(quota, "a", 30) == attachment  # attached before the setting changed
     with pytest.raises(Invalid, match=r"31\.5 MB does not exceed the 31\.5 MB .*context_bytes") as refused:
         attach(quota, "b", 30)
     assert refused.value.field == "share.memory"
     attach(quota, "b", 31)
     with pytest.raises(Invalid, match=r"share: 2\.9% of the card's memory: .* does not exceed") as refused:
         quota.attach([CARD], holder("c"), Share(sm_milli=29), SharingParams())  # 29.7 of 1,024 MiB
-    assert refused.value.field == "share", "memory was not named"
-    quota.attach(
-        [CARD], holder("c"), Share(sm_milli=1), SharingParams()
-    )  # a place with nothing promised, nothing to fill
+    assert refused.value.field == "share", "the share does not set memory"
+    quota.attach([CARD], holder("c"), Share(sm_milli=1), SharingParams())  # no memory quota that a context could fill
 
 
-def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:
+def test_attach_is_not_ready_beside_an_unmanaged_process(place: Place) -> None:
     quota = place.quota(strangers="refuse")
     attach(quota, "a")
     assert quota.report_processes(CARD.id, [UnmanagedProcess(4321, "game", MIB)], ()) == (4321,)
@@ -234,23 +232,23 @@ def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:
     assert set(clients(quota)) == {"a/0", "b/0"}
 
 
-def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> None:
+def test_share_is_not_enforced_when_attach_fails_and_strict_is_off(place: Place, tmp_path: Path) -> None:
     quota = place.quota(QuotaFile(folder=tmp_path / "quota"), strict=False)
     attach(quota, "a", 800)
-    told = attach(quota, "b", 300)
-    assert "share is not enforced" in told.notes[0]
-    assert Path(told.mounts[0].outside).exists()
+    attachment = attach(quota, "b", 300)
+    assert "share is not enforced" in attachment.notes[0]
+    assert Path(attachment.mounts[0].outside).exists()
     quota.release_all_but({"a"})
-    assert not Path(told.mounts[0].outside).exists()
+    assert not Path(attachment.mounts[0].outside).exists()
 
 
-def test_says_why_a_daemon_does_not_start(place: Place) -> None:
+def test_failed_daemon_start_reports_its_cause(place: Place) -> None:
     quota = place.quota(groups_of=lambda card: 99)
     with pytest.raises(NotReady, match="99 is not a number of SM groups"):
         attach(quota, "a")
 
 
-def test_a_folder_that_cannot_be_made(place: Place, tmp_path: Path) -> None:
+def test_attach_is_not_ready_when_its_folder_cannot_be_created(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     quota = place.quota(folder=tmp_path / "file" / "below")
     with pytest.raises(NotReady, match="cannot use its folder"):
@@ -258,7 +256,7 @@ def test_a_folder_that_cannot_be_made(place: Place, tmp_path: Path) -> None:
     place.quotas.clear()
 
 
-def test_policies_are_checked_and_need_no_daemon(place: Place) -> None:
+def test_policy_is_validated_and_stored_without_a_daemon(place: Place) -> None:
     quota = place.quota(policy=lambda card: "jct" if card == CARD.id else "equal")
     assert quota.policies() == {CARD.id: "jct"}
     with pytest.raises(Invalid, match="slow"):
@@ -271,7 +269,7 @@ def test_policies_are_checked_and_need_no_daemon(place: Place) -> None:
     assert (status["running"], status["policy"], status["tenants"]) == (False, "slo", [])
 
 
-def test_a_policy_of_a_package_that_is_gone_is_left_aside(place: Place) -> None:
+def test_unknown_stored_policy_falls_back_to_the_default(place: Place) -> None:
     quota = place.quota(policy="jct")
     quota.set_policy(CARD.id, "slo")
     (place.settings.card_folder(CARD.id) / "policy").write_text("of-a-package-that-is-gone\n")
@@ -279,25 +277,25 @@ def test_a_policy_of_a_package_that_is_gone_is_left_aside(place: Place) -> None:
     assert quota.status(CARD.id)["policy"] == "jct"
 
 
-def test_a_card_is_divided_though_no_policy_is_left(place: Place) -> None:
+def test_unknown_default_policy_falls_back_to_equal(place: Place) -> None:
     quota = place.quota(policy="of-a-package-that-is-gone")
     attach(quota, "a")
     assert quota.status(CARD.id)["policy"] == "equal"
 
 
-def test_a_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     quota = place.quota()
-    told = attach(quota, "a")
-    place_of_socket = place.settings.card_folder(CARD.id) / SOCKET
-    before = ask(place_of_socket, {"do": "hello"})
+    attachment = attach(quota, "a")
+    socket = place.settings.card_folder(CARD.id) / SOCKET
+    before = ask(socket, {"do": "hello"})
     monkeypatch.setattr(card_manager, "version", lambda: "another")
-    assert attach(place.quota(), "a") == told
-    after = ask(place_of_socket, {"do": "hello"})
+    assert attach(place.quota(), "a") == attachment
+    after = ask(socket, {"do": "hello"})
     assert before["pid"] != after["pid"]
     assert after["version"] == "another"
 
 
-def test_strangers_are_passed_on(place: Place, mps: FakeMps) -> None:
+def test_unmanaged_processes_are_passed_to_the_daemon(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     listed = [UnmanagedProcess(5, "x"), UnmanagedProcess(6, "y", 9), UnmanagedProcess(77, "nvidia-cuda-mps-server")]
     assert quota.report_processes(CARD.id, listed, [5]) == ()
@@ -306,16 +304,16 @@ def test_strangers_are_passed_on(place: Place, mps: FakeMps) -> None:
     assert quota.status(CARD.id)["strangers"] == [{"pid": 6, "name": "y", "memory_bytes": 9}]
 
 
-def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
+def test_failed_daemon_start_is_not_retried_at_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     quota = place.quota()
     attach(quota, "a")
     quota.stop(CARD.id)
-    tried: list[object] = []
+    starts: list[object] = []
 
     def fails(self: card_manager.CardManager) -> None:
-        tried.append(self)
+        starts.append(self)
         raise Invalid("gcc", "is not installed")
 
     with monkeypatch.context() as patched:
@@ -323,19 +321,19 @@ def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
         quota.maintain()
         quota.maintain()
         quota.release_all_but(set())
-    assert len(tried) == 1
+    assert len(starts) == 1
     assert sum("gcc" in record.getMessage() for record in caplog.records) == 1
-    attach(quota, "b", 1000)  # whoever asks for it is answered at once, and finds what others left
+    attach(quota, "b", 1000)  # attach starts the daemon at once; the memory of the released client is free
     assert set(clients(quota)) == {"b/0"}
 
 
-def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_daemon_is_waited_for_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     quota = place.quota()
     attach(quota, "a")
-    waited: list[object] = []
+    starts: list[object] = []
 
     def hangs(self: card_manager.CardManager) -> None:
-        waited.append(self)
+        starts.append(self)
         raise Invalid("card", "no daemon answered")
 
     with monkeypatch.context() as patched:
@@ -343,28 +341,28 @@ def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytes
         for weight in (2.0, 3.0, 4.0):
             quota.change(holder("a"), SharingParams(weight=weight))
         quota.maintain()
-    assert len(waited) == 1
+    assert len(starts) == 1
     assert clients(quota)["a/0"]["weight"] == 1.0
 
 
-def test_who_waited_for_another_to_give_a_card_up_does_not_try_again(place: Place) -> None:
+def test_maintain_skips_a_card_that_failed_while_it_waited_for_the_lock(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a")
     quota.stop(CARD.id)
 
-    class HeldByAnother:
+    class LockOfAFailingThread:
         def __enter__(self) -> None:
             quota._retry_at_s[CARD.id] = float("inf")
 
         def __exit__(self, *_: object) -> None: ...
 
-    quota._managers[CARD.id].lock, before = HeldByAnother(), quota._managers[CARD.id].lock  # type: ignore[assignment]
+    quota._managers[CARD.id].lock, before = LockOfAFailingThread(), quota._managers[CARD.id].lock  # type: ignore[assignment]
     quota.maintain()
     quota._managers[CARD.id].lock = before
     assert not quota.status(CARD.id)["running"]
 
 
-def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Place) -> None:
+def test_client_unknown_to_its_daemon_does_not_disable_the_card(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a")
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "detach", "id": "a/0"})
@@ -376,7 +374,7 @@ def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Pl
     assert clients(quota)["b/0"]["weight"] == 2.0
 
 
-def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
+def test_failed_release_is_repeated_when_the_daemon_answers_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quota = place.quota()
@@ -386,7 +384,7 @@ def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
         patched.setattr(card_manager.CardManager, "ask", no_answer)
         quota.release_all_but({"b"})
     assert set(clients(quota)) == {"a/0", "b/0"}
-    quota._retry_at_s.clear()  # a while has passed
+    quota._retry_at_s.clear()  # the retry delay has passed
     quota.maintain()
     assert set(clients(quota)) == {"b/0"}
 
@@ -395,7 +393,7 @@ def no_answer(self: card_manager.CardManager, question: object) -> dict:
     raise Invalid("card", "no daemon answered")
 
 
-def test_folders_are_open_though_the_pool_is_there_first(place: Place, mps: FakeMps) -> None:
+def test_folders_are_readable_by_all_when_the_pool_creates_them(place: Place, mps: FakeMps) -> None:
     before = os.umask(0o077)
     try:
         attach(place.quota(has_mps=True), "a")
@@ -405,8 +403,8 @@ def test_folders_are_open_though_the_pool_is_there_first(place: Place, mps: Fake
     assert {folder: folder.stat().st_mode & 0o777 for folder in modes} == modes
 
 
-def test_policies_are_checked_once_for_all_cards(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service has many of them, and tells all when it starts."""
+def test_policy_is_checked_once_for_all_cards(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service has many cards and sets the policies of all of them when it starts."""
     monkeypatch.setattr(card_manager, "_good_policies", set())
     checked: list[str] = []
     monkeypatch.setattr(card_manager.CardManager, "_check", lambda self, policy: checked.append(policy))
@@ -416,7 +414,7 @@ def test_policies_are_checked_once_for_all_cards(place: Place, monkeypatch: pyte
     assert checked == ["slo"]
 
 
-def test_the_daemon_is_no_program_of_the_folder_it_was_started_in(
+def test_daemon_imports_nothing_from_the_working_directory(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "argparse.py").write_text("raise SystemExit('somebody else')\n")
@@ -424,7 +422,7 @@ def test_the_daemon_is_no_program_of_the_folder_it_was_started_in(
     attach(place.quota(), "a")
 
 
-def test_cards_are_found_in_the_folder(place: Place) -> None:
+def test_cards_of_finds_valid_card_folders(place: Place) -> None:
     attach(place.quota(), "a")
     assert cards_of(place.settings) == [CARD]
     broken = replace(place.settings).card_folder("other")
@@ -435,7 +433,7 @@ def test_cards_are_found_in_the_folder(place: Place) -> None:
         place.settings.card_folder("..")
 
 
-def test_nothing_is_started_for_cards_without_tenants(place: Place) -> None:
+def test_no_daemon_is_started_for_a_card_without_clients(place: Place) -> None:
     quota = place.quota()
     quota.set_policy(CARD.id, "slo")
     quota.release_all_but(set())
@@ -443,7 +441,7 @@ def test_nothing_is_started_for_cards_without_tenants(place: Place) -> None:
     assert not quota.status(CARD.id)["running"]
 
 
-def test_a_holder_whose_owner_has_a_slash(place: Place) -> None:
+def test_release_all_but_keeps_an_owner_with_a_slash(place: Place) -> None:
     quota = place.quota()
     one = Holder("job/1", "0")
     quota.attach([CARD], one, Share(MIB), SharingParams())

@@ -1,4 +1,4 @@
-"""Where things are put, and what is remembered of tenants."""
+"""Folders and settings of card sharing, the copied library, and the records of attached clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import parts_of
 
 
-def test_the_folder_is_shared_memory_where_there_is_some(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_folder_is_a_runtime_directory_when_one_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert default_folder() == Path("/run/gpusquad")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -32,7 +32,7 @@ def test_the_folder_is_shared_memory_where_there_is_some(monkeypatch: pytest.Mon
 
 
 @given(st.text(min_size=1).filter(lambda name: name not in (".", "..")))
-def test_a_card_has_a_folder_of_its_own(name: str) -> None:
+def test_each_card_has_its_own_folder(name: str) -> None:
     folder = CardSharingSettings(folder=Path("/base")).card_folder(name)
     assert folder.parent == Path("/base/cards")
     assert folder != CardSharingSettings(folder=Path("/base")).card_folder(name + "/")
@@ -42,12 +42,12 @@ def test_a_card_has_a_folder_of_its_own(name: str) -> None:
     {"where": "pod"}, {"strangers": "kill"}, {"fail_open_ms": 499}, {"fail_open_ms": -1}, {"fail_open_ms": 3_600_001},
     {"context_bytes": -1}, {"context_bytes": (16 << 30) + 1},
 ])  # fmt: skip
-def test_settings_are_checked(wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(Invalid, match=f"{next(iter(wrong))}: .*{next(iter(wrong.values()))}"):
         CardSharingSettings(**wrong)  # type: ignore[arg-type]
 
 
-def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
+def test_new_folders_are_readable_by_all_and_existing_ones_unchanged(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     settings = CardSharingSettings(folder=closed / "run", library=Path("/lib.so"), library_folder=None)
@@ -57,12 +57,12 @@ def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(place.stat().st_mode) for place in (closed / "run/cards/GPU-1", closed / "run", closed)]
-    assert modes == [0o755, 0o755, 0o700]  # what was there stays as somebody wanted it
+    assert modes == [0o755, 0o755, 0o700]  # the mode of an existing folder does not change
 
 
 @pytest.mark.parametrize("place", ["run", "run/cards", "run/cards/GPU-1"])
 @pytest.mark.parametrize("how", ["open", "link"])
-def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: str, how: str) -> None:
+def test_folder_writable_by_others_is_refused(tmp_path: Path, place: str, how: str) -> None:
     manager = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
     manager.make_folder()
     manager.make_folder()
@@ -75,7 +75,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: st
         manager.make_folder()
 
 
-def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
+def test_library_is_copied_to_where_all_users_can_load_it(tmp_path: Path) -> None:
     built = tmp_path / "built.so"
     built.write_bytes(b"one")
     settings = CardSharingSettings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
@@ -86,10 +86,10 @@ def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
     assert client_library(settings).stat().st_ino == inode
     built.write_bytes(b"two")
     assert client_library(settings) != first
-    assert first.read_bytes() == b"one"  # tenants have it loaded
+    assert first.read_bytes() == b"one"  # running clients have it loaded
 
 
-def test_a_library_that_lost_its_content_is_put_there_again(tmp_path: Path) -> None:
+def test_truncated_library_is_copied_again(tmp_path: Path) -> None:
     built = tmp_path / "built.so"
     built.write_bytes(b"one")
     settings = CardSharingSettings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
@@ -99,7 +99,7 @@ def test_a_library_that_lost_its_content_is_put_there_again(tmp_path: Path) -> N
     assert stat.S_IMODE((tmp_path / "lib").stat().st_mode) == 0o755
 
 
-def test_folders_above_a_library_are_open(tmp_path: Path) -> None:
+def test_folders_above_the_library_are_readable_by_all(tmp_path: Path) -> None:
     (tmp_path / "built.so").write_bytes(b"one")
     before = os.umask(0o077)
     try:
@@ -111,7 +111,7 @@ def test_folders_above_a_library_are_open(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o755
 
 
-def test_a_library_whose_cache_was_cleared_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_is_built_again_when_its_cache_was_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
 
     def build() -> Path:
@@ -133,7 +133,7 @@ def test_a_library_whose_cache_was_cleared_is_built_again(tmp_path: Path, monkey
         library._built.cache_clear()
 
 
-def test_a_user_without_a_home_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_home_directory_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -143,7 +143,7 @@ def test_a_user_without_a_home_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
         client_library(CardSharingSettings(folder=tmp_path))
 
 
-def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
+def test_library_path_with_a_space_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
     (folder / "lib.so").write_bytes(b"")
@@ -151,7 +151,7 @@ def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
         client_library(CardSharingSettings(folder=tmp_path, library=folder / "lib.so", library_folder=folder))
 
 
-told = st.builds(
+attach_records = st.builds(
     AttachRecord,
     env=st.dictionaries(st.text(), st.text(), max_size=3),
     notes=st.lists(st.text(), max_size=2).map(tuple),
@@ -161,8 +161,8 @@ told = st.builds(
 )
 
 
-@given(st.lists(st.tuples(st.text(min_size=1), st.none() | told), max_size=8))
-def test_what_was_told_is_read_as_it_was_written(
+@given(st.lists(st.tuples(st.text(min_size=1), st.none() | attach_records), max_size=8))
+def test_attach_records_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, AttachRecord | None]]
 ) -> None:
     records = AttachRecords(tmp_path_factory.mktemp("records") / "told.json")
@@ -178,7 +178,7 @@ def test_what_was_told_is_read_as_it_was_written(
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 5}', '{"a": {"colour": 1, "notes": []}}'])
-def test_records_that_cannot_be_read_are_forgotten(tmp_path: Path, content: str) -> None:
+def test_unreadable_records_are_dropped(tmp_path: Path, content: str) -> None:
     (tmp_path / "told.json").write_text(content)
     assert AttachRecords(tmp_path / "told.json").all() == {}
 
