@@ -20,7 +20,6 @@ from gpusquad.core.state.runs import Run
 from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.core.state.state_copy import copy_state
 from gpusquad.core.state.timeline import Reservation
-from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import GIB, grid
 from gpusquad.model.decision import Decision, Preempt, Resize, Start
 from gpusquad.model.errors import Invalid
@@ -71,10 +70,7 @@ hard_loads = loads(most=7, windows=True, incidents=True, elastic=True, fates=Tru
 
 
 def driver_of(state: SchedulerState) -> Driver:
-    driver = Driver(state, lambda now_us, decisions: None)
-    driver.job_states = {w.job.id: JobState.PENDING for w in state.queue}
-    driver.job_states |= dict.fromkeys(state.runs.by_id, JobState.RUNNING)
-    return driver
+    return Driver(state, lambda now_us, decisions: None)
 
 
 class Twice(Driver):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from gpusquad.core.ports import (
 from gpusquad.core.state.live_updates import adopt, past_of, with_policies
 from gpusquad.core.state.policies import make_policies
 from gpusquad.core.state.state import SchedulerState
-from gpusquad.core.transitions import JobState
+from gpusquad.core.transitions import WrongTransition
 from gpusquad.model.cluster import MaintenanceWindow, grid
 from gpusquad.model.decision import Start, Stop
 from gpusquad.model.job import Job, Request, Role, Share
@@ -140,9 +141,8 @@ def test_who_was_told_to_go_from_outside_is_not_told_twice() -> None:
     driver.apply(1, GangStopping("one"))
     assert driver.decide(20) == []
     driver.apply(21, GangEnded("one", "cancelled"))
-    assert driver.job_states["one"] is JobState.CANCELLED
-    driver.forget("one")
-    assert "one" not in driver.job_states
+    assert "one" not in driver.state.runs
+    assert "one" not in driver.state.queue
 
 
 def test_a_failed_gang_waits_apart_and_comes_back_with_its_past() -> None:
@@ -201,7 +201,6 @@ def test_a_gang_past_its_limit_that_is_leaving_does_not_keep_the_scheduler_awake
 def test_a_gang_lost_before_a_restart_comes_back_like_one_lost_after_it() -> None:
     driver = a_driver("1x1")
     started(driver, a_job("one"))
-    driver.job_states["one"] = JobState.LOST
     driver.apply(1, GangEnded("one", "lost"))
     assert [d.job_id for d in driver.decide(1)] == ["one"]
 
@@ -223,3 +222,24 @@ def test_an_elastic_gang_found_on_fewer_tasks_is_expected_to_take_longer() -> No
     assert adopt(again, GangAdopted(job, run.prediction, run.placement, 0, past_of(run))).end_us == 200
     driver.apply(0, JobUpdated(job, RunTimePrediction(50, 50, "user")))
     assert driver.state.runs["e"].end_us == 100
+
+
+def test_driver_rejects_a_job_that_is_already_pending_or_running() -> None:
+    driver = a_driver("1x1")
+    started(driver, a_job("runs"))
+    driver.apply(1, JobSubmitted(a_job("waits"), RunTimePrediction(1, 1, "user")))
+    for job_id in ("runs", "waits"):
+        with pytest.raises(WrongTransition, match=f"job {job_id} is already pending or running"):
+            driver.apply(2, JobSubmitted(a_job(job_id), RunTimePrediction(1, 1, "user")))
+
+
+def test_sink_gets_the_decisions_of_every_cycle() -> None:
+    passed: list[tuple[int, list[str]]] = []
+    driver = Driver(
+        SchedulerState(grid("1x1"), make_policies()),
+        lambda now_us, decisions: passed.append((now_us, [decision.job_id for decision in decisions])),
+    )
+    driver.apply(0, JobSubmitted(a_job("one"), RunTimePrediction(1, 1, "user")))
+    driver.decide(0)
+    driver.decide(1)
+    assert passed == [(0, ["one"]), (1, [])]

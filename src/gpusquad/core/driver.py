@@ -1,6 +1,8 @@
-"""Body of the event loop: events change the state, a cycle decides, the engine carries it out.
+"""Body of the event loop: events change the state, a cycle decides, the sink carries out its decisions.
 
-The service and the simulator call the same two methods. They differ only in the source of events and time.
+The service and the simulator call the same two methods. They differ only in the source of events and time, and in the
+sink. The driver knows which jobs are pending and which run. The state of a job in the sense of ``transitions`` is kept
+by its owner: in the service by the rows of the store.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from gpusquad.core.ports import (
     GangEnded,
     GangResized,
     GangSlowed,
-    GangStarted,
     GangStopping,
     JobCancelled,
     JobSubmitted,
@@ -36,23 +37,21 @@ from gpusquad.core.ports import (
 from gpusquad.core.state.live_updates import adopt, update, update_predicted_end, with_cluster, with_policies
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
-from gpusquad.core.transitions import JobState, advance
-from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
+from gpusquad.core.transitions import WrongTransition
+from gpusquad.model.decision import Decision, Refuse
 
 
 class Driver:
-    """Passes events to the state and decisions to the engine."""
+    """Passes events to the state and decisions to the sink ``carry_out``."""
 
     def __init__(self, state: SchedulerState, carry_out: CarryOut) -> None:
         self.state = state
         self.cycles = 0
-        self.job_states: dict[str, JobState] = {}
         self._carry_out = carry_out
         self._refused: list[Refuse] = []
         self._handlers: dict[type, Callable] = {
             JobSubmitted: self._submitted,
             GangAdopted: self._adopted,
-            GangStarted: self._started,
             GangStopping: self._stopping,
             GangEnded: self._ended,
             JobUpdated: self._updated,
@@ -76,16 +75,13 @@ class Driver:
         self._handlers[type(event)](event)
 
     def decide(self, now_us: int) -> Sequence[Decision]:
-        """Run a cycle and pass its decisions to the engine."""
+        """Run a cycle and pass its decisions to the sink, also if there are none."""
         self.cycles += 1
         decisions = cycle(self.state, now_us)
         if self._refused:
             decisions = [*self._refused, *decisions]
             self._refused = []
-        if decisions:
-            for decision in decisions:
-                self._note(decision)
-            self._carry_out(now_us, decisions)
+        self._carry_out(now_us, decisions)
         return decisions
 
     def next_wake_us(self) -> int:
@@ -105,62 +101,36 @@ class Driver:
 
     def forget(self, job_id: str) -> None:
         """Drop what is kept of a finished job."""
-        self.job_states.pop(job_id, None)
         self.state.forget(job_id)
-
-    def _move(self, job_id: str, then: JobState) -> None:
-        self.job_states[job_id] = advance(job_id, self.job_states.get(job_id), then)
-
-    def _note(self, decision: Decision) -> None:
-        if isinstance(decision, Start):
-            self._move(decision.job_id, JobState.STARTING)
-        elif isinstance(decision, Preempt):
-            self._move(decision.job_id, JobState.PREEMPTING)
-        elif isinstance(decision, Stop):
-            self._move(decision.job_id, JobState.STOPPING)
-        elif isinstance(decision, Refuse):
-            self._move(decision.job_id, JobState.FAILED)
-        else:
-            assert isinstance(decision, Resize)
 
     def _submitted(self, event: JobSubmitted) -> None:
         job = event.job
+        self._must_be_unknown(job.id)
         reason = refusal(self.state, job, comes_back=event.past.sequence is not None)
         if reason is not None:
             self._refused.append(Refuse(job.id, reason))
             return
-        self._move(job.id, JobState.PENDING)
         past = event.past
         self.state.enqueue(job, event.prediction, attempt=past.attempt, kept_us=past.kept_us,
                            served_gpu_us=past.served_gpu_us, preemptions=past.preemptions,
                            sequence=past.sequence)  # fmt: skip
 
     def _adopted(self, event: GangAdopted) -> None:
+        self._must_be_unknown(event.job.id)
         adopt(self.state, event)
-        self.job_states[event.job.id] = JobState.RUNNING
 
-    def _started(self, event: GangStarted) -> None:
-        if self.job_states.get(event.job_id) is JobState.STARTING:
-            self._move(event.job_id, JobState.RUNNING)
+    def _must_be_unknown(self, job_id: str) -> None:
+        if job_id in self.state.queue or job_id in self.state.runs:
+            raise WrongTransition(f"job {job_id} is already pending or running")
 
     def _stopping(self, event: GangStopping) -> None:
         if event.job_id in self.state.runs:
             self.state.runs[event.job_id].leaving = True
-            if self.job_states[event.job_id] is not JobState.STOPPING:
-                self._move(event.job_id, JobState.STOPPING)
 
     def _ended(self, event: GangEnded) -> None:
         run = self.state.finish(event.job_id)
-        if event.how == "preempted":
-            self._move(event.job_id, JobState.PENDING)
-            self.state.requeue(run, event.kept_us, preempted=True)
-        elif event.how == "lost":
-            if self.job_states[event.job_id] is not JobState.LOST:  # already known from a lost card
-                self._move(event.job_id, JobState.LOST)
-            self._move(event.job_id, JobState.PENDING)
-            self.state.requeue(run, event.kept_us, preempted=False)
-        else:
-            self._move(event.job_id, JobState(event.how))
+        if event.how in ("preempted", "lost"):
+            self.state.requeue(run, event.kept_us, preempted=event.how == "preempted")
 
     def _updated(self, event: JobUpdated) -> None:
         update(self.state, event.job, event.prediction)
@@ -208,7 +178,6 @@ class Driver:
     def _cancelled(self, event: JobCancelled) -> None:
         if event.job_id in self.state.queue:
             self.state.withdraw(event.job_id)
-            self._move(event.job_id, JobState.CANCELLED)
         else:  # refused, and not reported yet
             self._refused = [one for one in self._refused if one.job_id != event.job_id]
 

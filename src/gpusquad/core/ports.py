@@ -52,13 +52,6 @@ class GangAdopted:
 
 
 @dataclass(frozen=True, slots=True)
-class GangStarted:
-    """All tasks of a gang run."""
-
-    job_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class GangStopping:
     """A gang is being stopped by a decision outside the cycle: its user cancelled it, or it hangs."""
 
@@ -183,7 +176,6 @@ class JobCancelled:
 Event = (
     JobSubmitted
     | GangAdopted
-    | GangStarted
     | GangStopping
     | GangEnded
     | JobUpdated
@@ -202,7 +194,7 @@ Event = (
 )
 
 CarryOut = Callable[[int, Sequence[Decision]], None]
-"""Passes the time and decisions to an engine. Results return as events."""
+"""Sink of the driver: gets the time and the decisions of every cycle. Their results return as events."""
 
 
 # -- engines that run real tasks -----------------------------------------------------------------------------------

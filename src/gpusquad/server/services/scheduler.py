@@ -130,9 +130,10 @@ class Scheduler:
         self._outcomes.on_final = [self._holds.job_ended, self._cluster_sync.job_ended]
         reservations = ReservationLog(self._context)
         overruns = Overruns(self._context, reservations)
-        self._context.run_pass = SchedulerPass(
+        self._pass = SchedulerPass(
             self._context, self._outcomes, self._holds, self._queries, reservations, overruns
-        ).run
+        )  # fmt: skip
+        self._context.run_pass = self._pass.run
         progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
         self.watcher = AgentWatcher(
@@ -158,7 +159,9 @@ class Scheduler:
         with self._setup.database.read() as connection:
             self._intake.count_from(jobs.next_sequence(connection))
         policies = self._policy.load()
-        recovered = restore(self._context, self._setup.cluster, policies, self._holds, self._neighbours.rate)
+        recovered = restore(
+            self._context, self._setup.cluster, policies, self._pass.carry_out, self._holds, self._neighbours.rate
+        )
         self._node_service.load()
         if self._context.cluster_engine is not None:
             self._cluster_sync.load()

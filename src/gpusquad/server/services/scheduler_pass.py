@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from gpusquad.core.state.runs import NEVER_US
+from gpusquad.model.decision import Decision
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.holds import Holds
@@ -29,7 +30,7 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
 MAX_SLEEP_S = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class SchedulerPass:
     """Runs passes over the context, one after another, in the scheduler's thread."""
 
@@ -39,6 +40,7 @@ class SchedulerPass:
     queries: QueryService
     reservations: ReservationLog
     overruns: Overruns
+    _cycle_began_s: float = 0.0
 
     def run(self, items: Sequence[Item]) -> float | None:
         """One pass. Returns the seconds until the next one. An unexpected error stops the service."""
@@ -60,11 +62,7 @@ class SchedulerPass:
             finishes = [finish for item in items if (finish := self._handle(item)) is not None]
             self.queries.record_forecasts(unit)
             wake_us = self.holds.release_due(unit)
-            began = time.perf_counter()
-            decisions = context.driver.decide(now_us)
-            context.observer.cycled(time.perf_counter() - began)
-            self.outcomes.apply(unit, decisions)
-            self.reservations.record(unit, decisions)
+            self._decide(now_us)
             self.overruns.record(unit)
             wake_us = min(wake_us, context.driver.next_wake_us())
         self._commit(unit)
@@ -75,6 +73,17 @@ class SchedulerPass:
         if wake_us >= NEVER_US:
             return MAX_SLEEP_S
         return min(max(0.0, (wake_us - context.clock.now_us()) / US_PER_S), MAX_SLEEP_S)
+
+    def _decide(self, now_us: int) -> None:
+        """Run a cycle. The driver passes its decisions to ``carry_out``."""
+        self._cycle_began_s = time.perf_counter()
+        self.context.driver.decide(now_us)
+
+    def carry_out(self, now_us: int, decisions: Sequence[Decision]) -> None:
+        """Sink of the driver: turn the decisions of a cycle into row changes, events and calls after the commit."""
+        self.context.observer.cycled(time.perf_counter() - self._cycle_began_s)
+        self.outcomes.apply(self.context.unit, decisions)
+        self.reservations.record(self.context.unit, decisions)
 
     def _handle(self, item: Item) -> Finish | None:
         try:

@@ -167,7 +167,6 @@ class ClusterSync:
             context.driver.apply(unit.now_us, JobCancelled(row.id))
         self._impossible.discard(row.id)
         started_us = min(unit.now_us, found.started_us or unit.now_us)
-        context.driver.job_states.pop(row.id, None)
         context.driver.apply(unit.now_us, GangAdopted(job, forecast_of(row), placement, started_us, past_of(row)))
         if row.state == JobState.HELD:
             unit.transition(row.id, JobState.PENDING, "pending")

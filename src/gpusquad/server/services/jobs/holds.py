@@ -105,7 +105,6 @@ class Holds:
 
     def _release(self, unit: UnitOfWork, row: JobRow) -> None:
         row = unit.transition(row.id, JobState.PENDING, "pending", release_us=None)
-        self._context.driver.job_states.pop(row.id, None)
         self._context.driver.apply(unit.now_us, JobSubmitted(self._context.job(row.id), forecast_of(row), past_of(row)))
 
     def hold(self, unit: UnitOfWork, row: JobRow, by: str) -> None:

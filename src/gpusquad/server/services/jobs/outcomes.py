@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from gpusquad.core.hang.hang import crash_backoff_s
-from gpusquad.core.ports import AttemptEnded, AttemptStarted, GangEnded, GangStarted, JobSubmitted, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, GangEnded, JobSubmitted, Report
 from gpusquad.core.state.live_updates import past_of as past_of_waiting
 from gpusquad.core.transitions import JobState
 from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
@@ -196,7 +196,6 @@ class Outcomes:
             self.request_stop(unit, row.id, S.LOST, "lost", "its cards no longer exist")
         elif state is S.STARTING:
             unit.transition(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
-            self._context.driver.apply(unit.now_us, GangStarted(row.id))
             self._context.predictor.begin(self._context.job(row.id), unit.now_us)
 
     def _ended(self, unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> None:
@@ -264,7 +263,6 @@ class Outcomes:
             past, forecast = past_of_waiting(waiting), waiting.prediction
         else:  # unknown to the core because its cards no longer exist
             past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
-            context.driver.job_states.pop(row.id, None)
             context.driver.apply(unit.now_us, JobSubmitted(context.job(row.id), forecast, past))
         predicted = self._predict(unit, row, past.attempt, past.kept_us)
         unit.transition(

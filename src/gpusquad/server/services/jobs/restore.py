@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusquad.core.driver import Driver
-from gpusquad.core.ports import GangAdopted, JobSubmitted
+from gpusquad.core.ports import CarryOut, GangAdopted, JobSubmitted
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState
@@ -17,14 +17,14 @@ from gpusquad.store import jobs
 from gpusquad.store.jobs import JobRow
 
 
-def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, holds: Holds,
+def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, carry_out: CarryOut, holds: Holds,
             rate: Rate | None = None) -> list[tuple[str, int]]:  # fmt: skip
     """Fill the context from the store. Returns the attempts to ask the engine about."""
     with context.database.read() as connection:
         rows = jobs.unfinished(connection)
     state = SchedulerState(cluster, policies, rate=rate)
     state.now_us, state.resizes = context.clock.now_us(), False
-    context.driver = Driver(state, lambda now_us, decisions: None)
+    context.driver = Driver(state, carry_out)
     recovered: list[tuple[str, int]] = []
     for row in rows:
         context.rows[row.id] = row
@@ -53,7 +53,6 @@ def _put_back(context: SchedulerContext, row: JobRow) -> None:
         context.state.now_us,
         GangAdopted(job, forecast_of(row), placement, min(started_us, context.state.now_us), past_of(row)),
     )
-    context.driver.job_states[row.id] = JobState(row.state)
     context.state.runs[row.id].leaving = JobState(row.state) in STOP_REQUESTED
 
 
