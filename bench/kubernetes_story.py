@@ -1,8 +1,8 @@
-"""A gang for the whole cluster behind running jobs while small ones keep coming: ours beside kube-scheduler.
+"""A gang for the whole cluster behind running jobs while small jobs keep arriving: gpusquad and kube-scheduler.
 
-Real control plane, fake nodes whose pods end after the time their annotation says. kube-scheduler reads the same native
-PodGroup, and binds a gang whole; it has no notion of when cards come free, so it neither keeps them for the gang nor
-knows who may go first.
+Real control plane with fake nodes, whose pods end after the time in their annotation. kube-scheduler reads the same
+native PodGroup and binds the gang as a whole. It does not know when cards become free, so it neither reserves them for
+the gang nor backfills.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.kube.plane import ControlPlane, Settings
 from tests.kube.service import serving
 
 NAME = "kubernetes-story"
-SUMMARY = "when a gang of eight behind a full cluster starts while small jobs keep coming, beside kube-scheduler"
+SUMMARY = "start of a gang of eight behind a full cluster while small jobs keep arriving, and with kube-scheduler"
 SLOW = True
 
 
@@ -51,11 +51,11 @@ def _small_jobs(ours: Told, theirs: Told) -> list[dict]:
 
 
 def promise_of(service: Service, timeout_s: float = 30.0) -> float:
-    """Seconds from now until the gang is promised to start."""
+    """Seconds from now until the reserved start of the gang."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        gang = next((row for row in service.scheduler.unfinished() if row.gpus == 8), None)
-        when = None if gang is None else service.scheduler.when(gang.id)
+        gang = next((row for row in service.scheduler.queries.unfinished() if row.gpus == 8), None)
+        when = None if gang is None else service.scheduler.queries.when(gang.id)
         if when is not None and when.promised_us is not None:
             return (when.promised_us - service.clock.now_us()) / US_PER_S
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""From the scheduler's answers to the words on pods, with a scheduler and an engine that only note."""
+"""Tests of pod conditions and events written from the scheduler's answers, with a fake scheduler and engine."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BIG, SMALL = "01hzx7k2m9qd3w5r8t1v4y6a0b", "3d190wtybaypsj955vh847ecdh"
 def row(job_id: str = BIG, state: str = "pending", tasks: int = 8, **more: Any) -> JobRow:
     name = {BIG: "big", SMALL: "small"}.get(job_id, job_id)
     core = {"id": job_id, "submitted": 0, "count": tasks, "gpus": 1}
-    made = JobRow(id=job_id, name=name, tenant="nlp", user="ann", state=state, gpus=tasks, core=core)
-    return replace(made, **more)
+    base = JobRow(id=job_id, name=name, tenant="nlp", user="ann", state=state, gpus=tasks, core=core)
+    return replace(base, **more)
 
 
 @dataclass
@@ -32,11 +32,11 @@ class FakeScheduler:
 
     rows: list[JobRow] = field(default_factory=list)
     answers: dict[str, PendingSummary] = field(default_factory=dict)
-    promised: dict[str, ReservedStart] = field(default_factory=dict)
+    reserved: dict[str, ReservedStart] = field(default_factory=dict)
     backlog: int = 0
     written: list[tuple[str, str, StatusMessage]] = field(default_factory=list)
     nodes: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    asked: list[list[str]] = field(default_factory=list)
+    requested: list[list[str]] = field(default_factory=list)
 
     def unfinished(self) -> list[JobRow]:
         return self.rows
@@ -45,14 +45,14 @@ class FakeScheduler:
         return []
 
     def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        self.asked.append(list(job_ids))
+        self.requested.append(list(job_ids))
         return {job_id: self.answers.get(job_id, PendingSummary(1, ())) for job_id in job_ids}
 
     def reservations(self) -> dict[str, ReservedStart]:
-        return self.promised
+        return self.reserved
 
-    def write_status(self, what: Callable[[Any], None]) -> None:
-        what(self)
+    def write_status(self, write: Callable[[Any], None]) -> None:
+        write(self)
 
     def pending_status_writes(self) -> int:
         return self.backlog
@@ -70,24 +70,24 @@ class FakeScheduler:
         self.nodes.append((job, nodes))
 
 
-def updater_of(world: FakeScheduler, **settings: float) -> PodStatusUpdater:
-    return PodStatusUpdater(world, StatusSettings(**settings), now_us=lambda: NOON_US)  # type: ignore[arg-type]
+def updater_of(fake: FakeScheduler, **settings: float) -> PodStatusUpdater:
+    return PodStatusUpdater(fake, StatusSettings(**settings), now_us=lambda: NOON_US)  # type: ignore[arg-type]
 
 
-def happened(kind: str, of: JobRow, cause: str = "", **data: Any) -> list[tuple[int, StoryEvent]]:
-    return [(1, StoryEvent(of, NOON_US, kind, cause, data=data or None))]
+def story_events(kind: str, job: JobRow, cause: str = "", **data: Any) -> list[tuple[int, StoryEvent]]:
+    return [(1, StoryEvent(job, NOON_US, kind, cause, data=data or None))]
 
 
-def test_a_gang_that_waits_is_told_everything() -> None:
+def test_reason_of_a_pending_gang_has_causes_position_and_forecast() -> None:
     reasons = [
         Reason(ReasonCode.NO_CARDS, "needs 8 idle cards, 6 are idle", "wait, or ask for at most 6"),
         Reason(ReasonCode.RESERVED, f"would delay {SMALL} (promised in 5m)", who=(SMALL,)),
     ]
-    outlook = PendingSummary(3, reasons, NOON_US + 25 * MINUTE_US, ReservedStart(NOON_US, NOON_US + 60 * MINUTE_US))
-    world = FakeScheduler([row(), row(SMALL, "running", 1)], {BIG: outlook})
-    updater_of(world).round(world, 0.0)
-    [(how, job, message)] = world.written
-    assert (how, job, message.reason, message.is_why, message.is_warning) == (
+    summary = PendingSummary(3, reasons, NOON_US + 25 * MINUTE_US, ReservedStart(NOON_US, NOON_US + 60 * MINUTE_US))
+    fake = FakeScheduler([row(), row(SMALL, "running", 1)], {BIG: summary})
+    updater_of(fake).round(fake, 0.0)
+    [(kind, job, message)] = fake.written
+    assert (kind, job, message.reason, message.is_why, message.is_warning) == (
         "reason",
         BIG,
         "FailedScheduling",
@@ -101,102 +101,104 @@ def test_a_gang_that_waits_is_told_everything() -> None:
     )
 
 
-def test_jobs_of_others_keep_their_ids() -> None:
+def test_reason_names_jobs_of_other_tenants_by_id() -> None:
     reason = Reason(ReasonCode.RESERVED, f"would delay {SMALL}", who=(SMALL,))
-    world = FakeScheduler([row(tasks=1), row(SMALL, "running", 1, tenant="vision")], {BIG: PendingSummary(1, [reason])})
-    updater_of(world).round(world, 0.0)
-    assert world.written[0][2].message.startswith(f"would delay {SMALL}")
+    fake = FakeScheduler([row(tasks=1), row(SMALL, "running", 1, tenant="vision")], {BIG: PendingSummary(1, [reason])})
+    updater_of(fake).round(fake, 0.0)
+    assert fake.written[0][2].message.startswith(f"would delay {SMALL}")
 
 
-def test_the_place_in_line_and_the_forecast_are_no_news() -> None:
+def test_queue_position_and_forecast_are_not_material_changes() -> None:
     reason = Reason(ReasonCode.NO_CARDS, "needs 8 idle cards, 6 are idle")
-    world = FakeScheduler([row()], {BIG: PendingSummary(3, [reason])})
-    updater = updater_of(world)
-    updater.round(world, 0.0)
-    world.answers[BIG] = PendingSummary(2, [reason], NOON_US + MINUTE_US)
-    updater.round(world, 100.0)
-    first, second = (message for _, _, message in world.written)
+    fake = FakeScheduler([row()], {BIG: PendingSummary(3, [reason])})
+    updater = updater_of(fake)
+    updater.round(fake, 0.0)
+    fake.answers[BIG] = PendingSummary(2, [reason], NOON_US + MINUTE_US)
+    updater.round(fake, 100.0)
+    first, second = (message for _, _, message in fake.written)
     assert first.message != second.message
     assert first.material == second.material
 
 
-def test_what_threw_it_back_is_told_too() -> None:
-    world = FakeScheduler([row(attempt=1, cause="for small of bob: urgent goes first")])
-    updater_of(world).round(world, 0.0)
-    assert "requeued: for small of bob: urgent goes first" in world.written[0][2].message
+def test_reason_includes_the_cause_of_the_last_requeue() -> None:
+    fake = FakeScheduler([row(attempt=1, cause="for small of bob: urgent goes first")])
+    updater_of(fake).round(fake, 0.0)
+    assert "requeued: for small of bob: urgent goes first" in fake.written[0][2].message
 
 
-def test_asks_for_no_more_than_can_be_written() -> None:
+def test_updater_requests_no_more_summaries_than_can_be_written() -> None:
     rows = [row(f"job-{number}", tasks=1) for number in range(100)]
-    world = FakeScheduler(rows, backlog=30)
-    updater = updater_of(world, per_second=10.0)
-    updater.round(world, 0.0)
-    assert len(world.asked[0]) == 20
-    world.backlog = 50
-    updater.round(world, 1.0)
-    assert len(world.asked) == 1
+    fake = FakeScheduler(rows, backlog=30)
+    updater = updater_of(fake, per_second=10.0)
+    updater.round(fake, 0.0)
+    assert len(fake.requested[0]) == 20
+    fake.backlog = 50
+    updater.round(fake, 1.0)
+    assert len(fake.requested) == 1
 
 
-def test_a_promise_is_told_with_its_nodes_and_taken_back() -> None:
-    world = FakeScheduler([row()], promised={BIG: ReservedStart(NOON_US, NOON_US + 5 * MINUTE_US, ("a", "a", "b"))})
-    updater = updater_of(world)
-    updater.heard(happened("promised", row(), start_us=NOON_US))
-    updater.round(world, 0.0)
-    [(_, _, message)] = [entry for entry in world.written if entry[0] == "event"]
+def test_reservation_is_written_with_its_nodes_and_cleared_when_it_ends() -> None:
+    fake = FakeScheduler([row()], reserved={BIG: ReservedStart(NOON_US, NOON_US + 5 * MINUTE_US, ("a", "a", "b"))})
+    updater = updater_of(fake)
+    updater.heard(story_events("promised", row(), start_us=NOON_US))
+    updater.round(fake, 0.0)
+    [(_, _, message)] = [entry for entry in fake.written if entry[0] == "event"]
     assert (message.reason, message.is_warning) == ("Reserved", False)
     assert message.message == (
         "gang big (8 pods): 8 GPUs reserved from 12:05 UTC (in 5m) or earlier, on a (2), b; "
         "other jobs may be backfilled until then"
     )
-    updater.round(world, 1.0)
-    world.promised = {BIG: ReservedStart(NOON_US, NOON_US, ("c", "c", "b"))}
-    updater.round(world, 2.0)
-    world.promised = {}
-    updater.round(world, 3.0)
-    assert world.nodes == [(BIG, ("a", "a", "b")), (BIG, ("c", "c", "b")), (BIG, ())]
+    updater.round(fake, 1.0)
+    fake.reserved = {BIG: ReservedStart(NOON_US, NOON_US, ("c", "c", "b"))}
+    updater.round(fake, 2.0)
+    fake.reserved = {}
+    updater.round(fake, 3.0)
+    assert fake.nodes == [(BIG, ("a", "a", "b")), (BIG, ("c", "c", "b")), (BIG, ())]
 
 
-def test_what_pods_were_promised_before_a_restart_is_taken_back() -> None:
-    world = FakeScheduler([row(), row(SMALL, "running", 1)])
-    updater = updater_of(world)
-    updater.round(world, 0.0)
-    updater.round(world, 1.0)
-    assert world.nodes == [(BIG, ())]
+def test_reserved_nodes_from_before_a_restart_are_cleared() -> None:
+    fake = FakeScheduler([row(), row(SMALL, "running", 1)])
+    updater = updater_of(fake)
+    updater.round(fake, 0.0)
+    updater.round(fake, 1.0)
+    assert fake.nodes == [(BIG, ())]
 
 
-def test_a_promise_that_moved_says_why() -> None:
-    world = FakeScheduler([row()])
-    updater = updater_of(world)
-    updater.heard(happened("eta_moved", row(), "small runs longer: expected 10m later", start_us=NOON_US + MINUTE_US))
-    updater.round(world, 0.0)
-    message = next(message for how, _, message in world.written if how == "event")
+def test_moved_reservation_event_gives_the_cause() -> None:
+    fake = FakeScheduler([row()])
+    updater = updater_of(fake)
+    updater.heard(
+        story_events("eta_moved", row(), "small runs longer: expected 10m later", start_us=NOON_US + MINUTE_US)
+    )
+    updater.round(fake, 0.0)
+    message = next(message for kind, _, message in fake.written if kind == "event")
     assert message.reason == "ReservationMoved"
     assert message.message.endswith("now expected at 12:01 UTC (in 1m): small runs longer: expected 10m later")
 
 
-def test_who_is_preempted_hears_it_before_it_goes_and_the_other_hears_too() -> None:
+def test_preemption_is_written_to_the_victim_at_once_and_to_the_preemptor_later() -> None:
     victim = row(SMALL, "preempting", 1)
-    world = FakeScheduler([row(), victim])
-    updater = updater_of(world)
-    updater.heard(happened("preempting", victim, "for big of ann: urgent goes first", **{"for": BIG}))
-    assert [(how, job, message.reason) for how, job, message in world.written] == [("stop_cause", SMALL, "Preempted")]
-    assert "for big of ann: urgent goes first" in world.written[0][2].message
-    updater.round(world, 0.0)
-    message = next(message for how, job, message in world.written if how == "event" and job == BIG)
+    fake = FakeScheduler([row(), victim])
+    updater = updater_of(fake)
+    updater.heard(story_events("preempting", victim, "for big of ann: urgent goes first", **{"for": BIG}))
+    assert [(kind, job, message.reason) for kind, job, message in fake.written] == [("stop_cause", SMALL, "Preempted")]
+    assert "for big of ann: urgent goes first" in fake.written[0][2].message
+    updater.round(fake, 0.0)
+    message = next(message for kind, job, message in fake.written if kind == "event" and job == BIG)
     assert message.reason == "Preempting"
     assert "small is being preempted (1 GPU): urgent goes first" in message.message
 
 
-def test_who_ran_into_its_limit_hears_it() -> None:
+def test_stop_cause_is_written_when_the_time_limit_is_reached() -> None:
     late = row(state="stopping", stop={"how": "timed_out"})
-    world = FakeScheduler([late])
-    updater_of(world).heard(happened("stopping", late, "ran for its limit of 2h"))
-    assert [(how, message.reason) for how, _, message in world.written] == [("stop_cause", "Stopped")]
+    fake = FakeScheduler([late])
+    updater_of(fake).heard(story_events("stopping", late, "ran for its limit of 2h"))
+    assert [(kind, message.reason) for kind, _, message in fake.written] == [("stop_cause", "Stopped")]
 
 
-def test_whoever_runs_is_left_alone() -> None:
-    world = FakeScheduler([row(state="running"), row(SMALL, "starting")])
-    updater = updater_of(world)
-    updater.heard(happened("running", row(state="running")))
-    updater.round(world, 0.0)
-    assert world.written == world.asked == []
+def test_running_jobs_get_no_status() -> None:
+    fake = FakeScheduler([row(state="running"), row(SMALL, "starting")])
+    updater = updater_of(fake)
+    updater.heard(story_events("running", row(state="running")))
+    updater.round(fake, 0.0)
+    assert fake.written == fake.requested == []

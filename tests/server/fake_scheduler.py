@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -51,7 +51,7 @@ FAR_US = 2**62
 class FakeScheduler:
     """See ``server.wiring.SchedulerPort``."""
 
-    context = neighbours = None
+    context = neighbours = forecaster = None
     """It keeps no plan, and learns nothing."""
 
     def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
@@ -68,6 +68,12 @@ class FakeScheduler:
         """Slow answers wait for it."""
         self.is_ready = True
         self.tenants_read = 0
+
+    @property
+    def queries(self) -> FakeScheduler:
+        return self
+
+    node_service = policy_service = queries
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
@@ -183,7 +189,7 @@ class FakeScheduler:
         self._known(node, {NODE})
         self._marks[node] = cause
 
-    def undrain(self, node: str, who: Who) -> None:
+    def undrain(self, node: str) -> None:
         self._known(node, {NODE})
         self._marks.pop(node, None)
 
@@ -191,7 +197,7 @@ class FakeScheduler:
         self._known(card, {one.id for one in self.cards()})
         self._marks[card] = cause
 
-    def uncordon(self, card: str, who: Who) -> None:
+    def uncordon(self, card: str) -> None:
         self._known(card, {one.id for one in self.cards()})
         self._marks.pop(card, None)
 
@@ -205,34 +211,35 @@ class FakeScheduler:
         self._windows[window.id] = window
         return window
 
-    def remove_window(self, window_id: str, who: Who) -> None:
+    def remove_window(self, window_id: str) -> None:
         self._known(window_id, set(self._windows))
         del self._windows[window_id]
 
     # -- policy ----------------------------------------------------------------------------------------------------
 
-    def policy(self) -> PolicyStatus:
+    def status(self) -> PolicyStatus:
         self._may_fail()
         return self._policy
 
-    def mode_divide(self) -> str:
+    @property
+    def divide(self) -> str:
         return self._policy.divide
 
-    def set_policy(self, settings: Mapping[str, Any], who: Who, note: str) -> PolicyStatus:
-        _check_mode(settings)
+    def set(self, wanted: Mapping[str, Any], who: Who, note: str) -> PolicyStatus:
+        _check_mode(wanted)
         now_us = self._now_us()
         with self._database.write() as c:
-            number = policy.append(c, now_us, who.user, dict(settings), note)
-        mode = settings.get("mode", self._policy.mode)
+            number = policy.append(c, now_us, who.user, dict(wanted), note)
+        mode = wanted.get("mode", self._policy.mode)
         divide = load_mode(mode).divide
         self._policy = replace(
             self._policy, revision=number, mode=mode, at_us=now_us, by=who.user, note=note, divide=divide
         )
         return self._policy
 
-    def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview:
+    def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
         self._take_long()
-        _check_mode(settings)
+        _check_mode(wanted)
         return PolicyPreview(("a",), (), (("b", US_PER_S, None),))
 
     def reload_tenants(self) -> None:
@@ -264,7 +271,7 @@ class FakeScheduler:
             raise Conflict(f"job {job_id} is over: {row.state}")
         return row
 
-    def _known(self, name: str, names: set[str]) -> None:
+    def _known(self, name: str, names: Set[str]) -> None:
         self._may_fail()
         if name not in names:
             raise NotFound(f"there is no {name!r}")

@@ -146,7 +146,11 @@ class Rig:
             auth=self.auth,
             audit=AuditTrail(self.database, self.clock.now_us),
             divides=CardService(
-                self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.divides
+                self.database,
+                self.clock.now_us,
+                self.scheduler.node_service.cards,
+                lambda: self.scheduler.policy_service.divide,
+                self.divides,
             ),
             limits=self.limits,
             clock=self.clock,

@@ -132,7 +132,8 @@ def test_how_a_card_is_divided_now(rig: Rig, divides: FakeDivides):
         "a is behind",
         "one pool",
     )
-    assert now["strangers"] == divides.strangers
+    assert now["unmanaged"] == divides.strangers
+    assert (now["unmanaged_count"], now["unmanaged"]) == (now["stranger_count"], now["strangers"]), "until /api/v2"
     mine, other = now["tenants"]
     assert (mine["job"], mine["name"], mine["user"], mine["id"]) == (job, "chat", "ann", f"{job}.0/0")
     assert (mine["groups"], mine["sm_ratio"], mine["credit_us"]) == (5, 5 / 15, 400)
@@ -164,6 +165,7 @@ def test_of_other_tenants_only_the_room_they_take(rig: Rig, divides: FakeDivides
     assert (hidden["groups"], hidden["quota_bytes"]) == (5, 8 * 2**30)
     private = ("id", "weight", "slo", "attainment_ratio", "waiting", "credit_us", "iterations_per_s")
     assert {hidden[name] for name in private} == {None}
-    assert (now["stranger_count"], now["strangers"], now["why"]) == (1, [], "")
+    assert (now["unmanaged_count"], now["unmanaged"], now["why"]) == (1, [], "")
+    assert (now["stranger_count"], now["strangers"]) == (1, [])
     assert "secret" not in answer.text
     assert theirs not in answer.text

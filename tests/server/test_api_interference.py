@@ -18,7 +18,7 @@ from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.server.services.sharing.card_neighbours import StepRate, step_rate
 from gpusquad.server.services.sharing.interference import MAX_WORKLOADS, InterferenceService
 from gpusquad.store.database import Database
-from tests.predict.interference.made import CARD, USE, job, measured, shared, triple
+from tests.predict.interference.synthetic import CARD, USE, expected_rate, job, measured, triple
 from tests.server.rig import Rig
 from tests.server.services.test_interference_learning import LESSON_S, Cards
 from tests.server.services.world import ADA
@@ -88,8 +88,8 @@ def test_tables_as_they_were_measured(sharing: Rig) -> None:
     pairs = {(pair["own"], pair["other"]): pair for pair in card["pairs"]}
     assert pairs.keys() == {(own, other) for own in USE for other in USE}
     for (own, other), pair in pairs.items():
-        assert pair["speed_ratio"] == pytest.approx(shared(own, [other]))
-        assert pair["slowdown"] == pytest.approx(1 / shared(own, [other]))
+        assert pair["speed_ratio"] == pytest.approx(expected_rate(own, [other]))
+        assert pair["slowdown"] == pytest.approx(1 / expected_rate(own, [other]))
         assert (pair["source"], pair["basis"], pair["watched_s"]) == ("measured", "measured", 0)
     assert card["errors"]["triples"]["count"] == 3
     assert (card["errors"]["splits"], card["errors"]["running"]) == (None, None)
@@ -134,8 +134,8 @@ def test_the_company_of_a_job(sharing: Rig) -> None:
     [beside] = card["neighbours"]
     assert (beside["job"], beside["name"], beside["user"], beside["app"]) == (None,) * 4
     assert (beside["sm_ratio"], beside["basis"]) == (0.5, "measured")
-    assert card["speed_ratio"] == found["expected_ratio"] == pytest.approx(shared("busy", ["idle"]))
-    assert found["expected_slowdown"] == pytest.approx(1 / shared("busy", ["idle"]))
+    assert card["speed_ratio"] == found["expected_ratio"] == pytest.approx(expected_rate("busy", ["idle"]))
+    assert found["expected_slowdown"] == pytest.approx(1 / expected_rate("busy", ["idle"]))
     assert (found["observed_ratio"], found["steps_per_s"]) == (None, None), "it reports no steps"
     assert sharing.get(f"jobs/{theirs}/neighbours", "ann").status_code == 404
     [beside] = _until_shared(sharing, theirs, "root")["cards"][0]["neighbours"]

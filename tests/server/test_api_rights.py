@@ -244,7 +244,7 @@ def test_cards_show_that_they_are_taken_but_not_by_whom(rig: Rig) -> None:
 
 def test_processes_on_cards_are_for_administrators(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = {"power_w": 1.0, "processes": [{"pid": 1, "name": "their-program", "job": "x"}]}
-    cards = [replace(card, sample=sample) for card in rig.scheduler.cards()]
+    cards = [replace(card, sample=sample) for card in rig.scheduler.node_service.cards()]
     monkeypatch.setattr(rig.scheduler, "cards", lambda: cards)
     assert "their-program" not in rig.get("nodes").text
     assert rig.get("nodes").json()["items"][0]["cards"][0]["sample"] == {"power_w": 1.0}

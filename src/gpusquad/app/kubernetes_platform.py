@@ -55,10 +55,11 @@ class KubernetesPlatform:
             _log.info("waiting for the lease", lease=config.lease)
             self._leader.acquire()
         self._report: Callable[[Any], None] = lambda said: None
-        telling = StatusSettings(per_second=config.tell_per_s, every_s=config.tell_every_s,
-                                  assigned=config.tell_scheduled)  # fmt: skip
+        status = StatusSettings(
+            per_second=config.status_writes_per_s, every_s=config.status_repeat_s, assigned=config.scheduled_event
+        )
         settings = KubernetesSettings(scheduler=config.scheduler, start_timeout_s=config.start_timeout_s,
-                            dry_run=config.dry_run, status=telling)  # fmt: skip
+                            dry_run=config.dry_run, status=status)  # fmt: skip
         self._engine = KubernetesEngine(access, self._say, settings, on_broken=_stop)
         self.cluster = self._engine.cluster
         self.maker: JobObjectCreator | None = KubernetesJobCreator(self._engine, ManifestSettings(
@@ -73,7 +74,7 @@ class KubernetesPlatform:
             reports = AgentReports(now_us, config.report_every_s)
             self.agents = Agents(AgentAuth(self._review, config.agent_account), reports)
             self.divides = ReportedDivides(reports)
-        self._story = PodStatusUpdater(self._engine, telling)
+        self._story = PodStatusUpdater(self._engine, status)
 
     def allows_unmanaged(self, card: str) -> bool:
         return isinstance(self.divides, ReportedDivides) and self.divides.allows_unmanaged(card)
@@ -87,7 +88,7 @@ class KubernetesPlatform:
 
     def attach(self, scheduler: Scheduler) -> None:
         self._logs.run_of = lambda job_id: _run_of(scheduler.row(job_id))
-        self._story.begin(scheduler)
+        self._story.begin(scheduler.queries)
         if self.agents is not None:
             self.agents.reports.attach(scheduler.watcher)
             self.agents.reports.start()

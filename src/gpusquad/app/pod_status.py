@@ -66,9 +66,9 @@ class PodStatusUpdater:
         self._closing = False
         self._thread: threading.Thread | None = None
 
-    def begin(self, scheduler: SchedulerQueries) -> None:
+    def begin(self, queries: SchedulerQueries) -> None:
         if self._settings.per_second > 0:
-            self._thread = threading.Thread(target=self._run, args=(scheduler,), name="pod-story", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(queries,), name="pod-story", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class PodStatusUpdater:
 
     # -- the thread --------------------------------------------------------------------------------------------------
 
-    def _run(self, scheduler: SchedulerQueries) -> None:
+    def _run(self, queries: SchedulerQueries) -> None:
         rest_s = 0.0
         while not self._closing:
             # News wakes the thread, but not before its rest is over.
@@ -99,7 +99,7 @@ class PodStatusUpdater:
                 return
             began_s = time.monotonic()
             try:
-                self.round(scheduler, began_s)
+                self.round(queries, began_s)
             except Exception:
                 if self._closing:
                     return
@@ -114,21 +114,21 @@ class PodStatusUpdater:
             time.sleep(min(left_s, 0.2))
         return not self._closing
 
-    def round(self, scheduler: SchedulerQueries, now_s: float) -> None:
+    def round(self, queries: SchedulerQueries, now_s: float) -> None:
         """One pass over news, reservations and reasons. ``now_s`` is monotonic."""
         with self._lock:
             news, self._news = self._news, []
-        rows = {row.id: row for row in scheduler.unfinished()}
+        rows = {row.id: row for row in queries.unfinished()}
         waiting = {row.id: row for row in rows.values() if row.state in ("pending", "held")}
         for event in news:
             if event.row.id in waiting and event.kind not in ("promised", "eta_moved"):
                 self._queue.changed(event.row.id)
         if self._nodes is None:
             self._nodes = dict.fromkeys(waiting, ("not known",))
-        promises = scheduler.reservations() if waiting or self._nodes else {}
+        promises = queries.reservations() if waiting or self._nodes else {}
         self._write_news(news, rows, promises)
         self._write_nodes(promises)
-        self._write_reasons(scheduler, rows, waiting, now_s)
+        self._write_reasons(queries, rows, waiting, now_s)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
@@ -168,14 +168,14 @@ class PodStatusUpdater:
             self._pods.write_status(lambda status_writer: _write_reserved_nodes(status_writer, changed))
 
     def _write_reasons(
-        self, scheduler: SchedulerQueries, rows: dict[str, JobRow], waiting: dict[str, JobRow], now_s: float
+        self, queries: SchedulerQueries, rows: dict[str, JobRow], waiting: dict[str, JobRow], now_s: float
     ) -> None:
         room = int(self._settings.per_second * _WRITE_AHEAD_S) - self._pods.pending_status_writes()
         if not waiting or room <= 0:
             return
-        line = [entry.job_id for entry in scheduler.queue(0, FRONT)]
+        line = [entry.job_id for entry in queries.queue(0, FRONT)]
         chosen = self._queue.choose(list(waiting), line, room, now_s)
-        pending_summaries = scheduler.pending_summaries(chosen, _QUERY_BUDGET_S) if chosen else {}
+        pending_summaries = queries.pending_summaries(chosen, _QUERY_BUDGET_S) if chosen else {}
         messages: list[tuple[str, StatusMessage, int]] = []
         for job_id, outlook in pending_summaries.items():
             is_first = self._queue.asked(job_id, now_s)

@@ -78,12 +78,16 @@ class Service:
             observer=self.meters, allows_unmanaged=self.platform.allows_unmanaged,
         ))  # fmt: skip
         self.divides = CardService(
-            self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.platform.divides
+            self.database,
+            self.clock.now_us,
+            self.scheduler.node_service.cards,
+            lambda: self.scheduler.policy_service.divide,
+            self.platform.divides,
         )
         self.platform.set_policy_source(self.divides.policy_of)
         self.meters.watch(self)
         self.retention = RetentionTask(self.database, self.home, self.config.store, self.clock.now_us)
-        self.goals = GoalRecord(self.database, self.divides, self.scheduler.cards, self.clock.now_us)
+        self.goals = GoalRecord(self.database, self.divides, self.scheduler.node_service.cards, self.clock.now_us)
         self._connect_notices()
 
     def start(self) -> None:
@@ -133,9 +137,10 @@ class Service:
         """Data for a scrape of /metrics."""
         with self.database.read() as connection:
             finished = jobs.count_by_state(connection, jobs.JobFilter(states=jobs.FINAL_STATES))
+        node_service = self.scheduler.node_service
         return snapshot_of(
-            self.scheduler.unfinished(), self.clock.now_us(), tenants=self.scheduler.tenants(), finished=finished,
-            cards=self.scheduler.cards(), usable=self.scheduler.cluster().usable,
+            self.scheduler.queries.unfinished(), self.clock.now_us(), tenants=self.scheduler.tenants(),
+            finished=finished, cards=node_service.cards(), usable=node_service.cluster().usable,
         )  # fmt: skip
 
     def _make_platform(self) -> Platform:

@@ -1,1 +1,1 @@
-"""A package, so that pytest ends with it the control plane that all of its tests share."""
+"""Tests of the Helm chart. A package, so that pytest ends the shared control plane after its last test."""

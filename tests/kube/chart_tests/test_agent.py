@@ -1,4 +1,4 @@
-"""The agent as the chart runs it: it understands its options, finds its folders and is known to the server."""
+"""Tests of the chart's agent: options, mounted folders, rights and reports to the server."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from gpusquad.engines.kubernetes.client.token_review import AUDIENCE
 from tests.kube.api import Object
 from tests.kube.audit import rights_in
 from tests.kube.chart import Release, of_kind
-from tests.kube.chart_tests.rights import KNOWS
+from tests.kube.chart_tests.rights import TOKEN_REVIEW
 from tests.kube.chart_tests.values import CASES
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("agent_values", "expected"),
     [({}, {"nvidia.com/gpu.present": "true"}), ({"nodeSelector": {}}, {}), ({"nodeSelector": {"a": "b"}}, {"a": "b"})],
     ids=str,
 )
-def test_labels_of_nodes_replace_the_usual_one(release: Release, given: Object, wanted: Object):
-    """Helm would add them to it, were it a default of the values."""
-    spec = of_kind(release.render({"agent": given}), "DaemonSet")["spec"]["template"]["spec"]
-    assert spec["nodeSelector"] == wanted
+def test_node_selector_replaces_the_default_label(release: Release, agent_values: Object, expected: Object):
+    """If the default label were in the values, Helm would merge both."""
+    spec = of_kind(release.render({"agent": agent_values}), "DaemonSet")["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == expected
 
 
-@pytest.mark.parametrize("name", ["as it comes", "everything", "no runtime class"])
-def test_the_agent_understands_what_it_is_told(release: Release, name: str):
+@pytest.mark.parametrize("name", ["default values", "everything", "no runtime class"])
+def test_agent_accepts_its_arguments_and_finds_its_folders(release: Release, name: str):
     [container] = of_kind(release.render(CASES[name]), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     assert container["args"][:3] == ["python", "-m", "gpusquad.agent.kubernetes"]
     options = agent_options().parse_args(container["args"][3:])
@@ -42,15 +42,15 @@ def test_the_agent_understands_what_it_is_told(release: Release, name: str):
 
 
 @pytest.mark.parametrize("charge", ["auto", None, 0, 2**29, 2**34])
-def test_the_agent_charges_for_contexts_what_it_is_told(release: Release, charge: object):
+def test_context_bytes_reach_the_agent(release: Release, charge: object):
     values = {"agent": {"sharing": {"contextBytes": charge}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     assert agent_options().parse_args(container["args"][3:]).context_bytes == ("auto" if charge is None else charge)
 
 
 @pytest.mark.parametrize("wait_ms", [1000, None, 0, 500])
-def test_containers_wait_for_a_silent_daemon_as_long_as_the_agent_is_told(release: Release, wait_ms: int | None):
-    """None: values of before there was such a setting, kept by an upgrade. 0 is for ever, and somebody has said so."""
+def test_fail_open_time_reaches_the_agent(release: Release, wait_ms: int | None):
+    """None: values from before this setting, kept by an upgrade. 0 means to wait indefinitely."""
     values = {"agent": {"sharing": {"failOpenMs": wait_ms}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     options = agent_options().parse_args(container["args"][3:])
@@ -59,8 +59,8 @@ def test_containers_wait_for_a_silent_daemon_as_long_as_the_agent_is_told(releas
 
 @pytest.mark.parametrize("name", ["unmanaged", "strangers"])
 @pytest.mark.parametrize("rule", ["report", None, "refuse", "share"])
-def test_the_rule_for_unmanaged_processes_reaches_the_agent(release: Release, name: str, rule: str | None):
-    """None: values of before there was such a rule, kept by an upgrade. ``strangers`` is the deprecated name."""
+def test_rule_for_unmanaged_processes_reaches_the_agent(release: Release, name: str, rule: str | None):
+    """None: values from before this rule, kept by an upgrade. ``strangers`` is the deprecated name."""
     values = {"agent": {"sharing": {name: rule}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     options = agent_options().parse_args(container["args"][3:])
@@ -71,15 +71,14 @@ def test_the_rule_for_unmanaged_processes_reaches_the_agent(release: Release, na
     ("agent", "mode", "has_mps"),
     [
         ({}, "enforce", False),
-        ({"simulate": 2}, "write-down", False),
+        ({"simulate": 2}, "advisory", False),
         ({"simulate": 2, "sharing": {"mode": "enforce", "folder": "/run/other"}}, "enforce", False),
         ({"sharing": {"mps": True}}, "enforce", True),
+        ({"sharing": {"mode": "advisory", "mps": True}}, "advisory", False),
         ({"sharing": {"mode": "write-down", "mps": True}}, "write-down", False),
     ],
 )
-def test_shared_memory_of_cards_is_the_nodes_at_the_same_path(
-    release: Release, agent: Object, mode: str, has_mps: bool
-):
+def test_sharing_folder_is_mounted_at_the_path_of_the_node(release: Release, agent: Object, mode: str, has_mps: bool):
     spec = of_kind(release.render({"agent": agent}), "DaemonSet")["spec"]["template"]["spec"]
     [container] = spec["containers"]
     options = agent_options().parse_args(container["args"][3:])
@@ -94,8 +93,8 @@ def test_shared_memory_of_cards_is_the_nodes_at_the_same_path(
     assert not spec.get("hostIPC")
 
 
-@pytest.mark.parametrize("name", ["as it comes", "everything"])
-def test_agents_report_to_the_server_under_a_name_that_it_knows(release: Release, name: str):
+@pytest.mark.parametrize("name", ["default values", "everything"])
+def test_agent_reports_to_a_host_name_that_the_server_accepts(release: Release, name: str):
     objects = release.render(CASES[name])
     config = tomllib.loads(of_kind(objects, "ConfigMap")["data"]["config.toml"])
     spec = of_kind(objects, "DaemonSet")["spec"]["template"]["spec"]
@@ -112,27 +111,27 @@ def test_agents_report_to_the_server_under_a_name_that_it_knows(release: Release
 
 
 @pytest.mark.parametrize("agent", [{"enabled": False}, {"reporting": {"enabled": False}}], ids=str)
-def test_where_nobody_reports_nobody_needs_to_be_known(release: Release, agent: Object):
+def test_token_review_is_left_out_when_agents_do_not_report(release: Release, agent: Object):
     objects = release.render({"agent": agent})
     config = tomllib.loads(of_kind(objects, "ConfigMap")["data"]["config.toml"])
     assert "agent_account" not in config["kubernetes"]
-    assert not KNOWS & rights_in(of_kind(objects, "ClusterRole")["rules"])
+    assert not TOKEN_REVIEW & rights_in(of_kind(objects, "ClusterRole")["rules"])
     assert "server-token" not in yaml.safe_dump_all(objects)
 
 
-def test_agents_pass_a_network_policy_whoever_else_may(release: Release):
+def test_network_policy_always_allows_agents(release: Release):
     objects = release.render({"networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]}})
     agent = of_kind(objects, "DaemonSet")["spec"]["selector"]["matchLabels"]
     [rule] = of_kind(objects, "NetworkPolicy")["spec"]["ingress"]
     assert rule["from"] == [{"namespaceSelector": {}}, {"podSelector": {"matchLabels": agent}}]
 
 
-def test_the_agent_is_privileged_only_where_nothing_else_brings_it_the_cards(release: Release):
+def test_agent_is_privileged_only_without_a_runtime_class(release: Release):
     def security(name: str) -> Object:
         return of_kind(release.render(CASES[name]), "DaemonSet")["spec"]["template"]["spec"]["containers"][0][
             "securityContext"
         ]
 
-    assert security("as it comes")["capabilities"] == {"drop": ["ALL"]}
+    assert security("default values")["capabilities"] == {"drop": ["ALL"]}
     assert security("everything")["capabilities"]["add"] == ["MKNOD"]
     assert security("no runtime class")["privileged"]

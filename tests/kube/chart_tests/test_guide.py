@@ -1,4 +1,4 @@
-"""Whatever the guide shows of Kubernetes works on a cluster with the chart."""
+"""Tests of the Kubernetes examples of the guide on a cluster with the chart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusquad.app.service import Service
 from tests.docs.pages import GUIDE, Block, blocks
 from tests.kube.api import Object
 from tests.kube.chart import Release
-from tests.kube.chart_tests.workloads import running
+from tests.kube.chart_tests.workloads import count_running
 from tests.kube.pods import PODS
 
 PAGE = GUIDE / "kubernetes.md"
@@ -18,16 +18,16 @@ VALUES = [block for block in blocks(PAGE, "yml") if "apiVersion:" not in block.t
 
 
 @pytest.mark.parametrize("block", MANIFESTS, ids=str)
-def test_every_manifest_of_the_guide_runs(release: Release, service: Service, block: Block):
+def test_manifest_of_the_guide_runs(release: Release, service: Service, block: Block):
     for item in yaml.safe_load_all(block.text):
         release.plane.admin.post(_path(item), item)
-    wanted = sum(map(_pods_of, yaml.safe_load_all(block.text)))
-    assert wanted
-    release.plane.admin.until(PODS, lambda found: running(found) == wanted)
+    expected = sum(map(_pods_of, yaml.safe_load_all(block.text)))
+    assert expected
+    release.plane.admin.until(PODS, lambda found: count_running(found) == expected)
 
 
 @pytest.mark.parametrize("block", VALUES, ids=str)
-def test_every_set_of_values_of_the_guide_is_taken(release: Release, block: Block):
+def test_values_of_the_guide_are_accepted(release: Release, block: Block):
     assert release.render(yaml.safe_load(block.text))
 
 

@@ -1,4 +1,4 @@
-"""What the chart makes: the API server takes all of it, and values that cannot work are refused."""
+"""Tests of the chart's objects: the API server accepts them, and invalid values are refused."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.kube.plane import ControlPlane
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_server_takes_every_object(cluster: ControlPlane, name: str):
+def test_api_server_accepts_every_object(cluster: ControlPlane, name: str):
     text = yaml.safe_dump_all(Release(cluster, "gpusquad-dry", "default").render(CASES[name]))
     command = ("apply", "--server-side", "--dry-run=server", "--namespace", "default", "-f", "-")
-    done = subprocess.run(
+    process = subprocess.run(
         [cluster.programs["kubectl"], "--kubeconfig", cluster.kubeconfig(), *command],
         input=text, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"replicas": 2}, "needs PostgreSQL"),
         ({"store": {"url": "postgresql://gpusquad:secret@db/gpusquad"}}, "url"),
@@ -35,28 +35,28 @@ def test_the_server_takes_every_object(cluster: ControlPlane, name: str):
     ],
     ids=str,
 )
-def test_values_that_cannot_work_are_refused(release: Release, values: Object, said: str):
-    with pytest.raises(HelmFailed, match=said):
+def test_invalid_values_are_refused(release: Release, values: Object, message: str):
+    with pytest.raises(HelmFailed, match=message):
         release.render(values)
 
 
-def test_replicas_follow_from_the_store(release: Release):
-    alone = of_kind(release.render(), "Deployment")["spec"]
-    several = of_kind(release.render({"store": POSTGRESQL}), "Deployment")["spec"]
-    assert (alone["replicas"], alone["strategy"]["type"]) == (1, "Recreate")
-    assert (several["replicas"], several["strategy"]["type"]) == (2, "RollingUpdate")
+def test_default_replicas_depend_on_the_store(release: Release):
+    with_sqlite = of_kind(release.render(), "Deployment")["spec"]
+    with_postgresql = of_kind(release.render({"store": POSTGRESQL}), "Deployment")["spec"]
+    assert (with_sqlite["replicas"], with_sqlite["strategy"]["type"]) == (1, "Recreate")
+    assert (with_postgresql["replicas"], with_postgresql["strategy"]["type"]) == (2, "RollingUpdate")
     assert of_kind(release.render({"store": POSTGRESQL, "replicas": 1}), "Deployment")["spec"]["replicas"] == 1
 
 
-def test_monitoring_calls_the_server_by_a_name_it_knows(release: Release):
+def test_service_monitor_uses_a_host_name_that_the_server_accepts(release: Release):
     objects = release.render({"monitoring": {"enabled": True, "tokenSecret": {"name": "token"}}})
     [address, _] = of_kind(objects, "ServiceMonitor")["spec"]["endpoints"][0]["relabelings"]
     config = of_kind(objects, "ConfigMap")["data"]["config.toml"]
     assert address["replacement"].partition(":")[0] in config
 
 
-def test_the_server_meets_the_strictest_standard_for_pods(release: Release):
-    """The API server judges it: a namespace may be kept to `restricted`."""
+def test_server_pod_meets_the_restricted_pod_security_standard(release: Release):
+    """The API server checks it in a namespace that enforces `restricted`."""
     name = "strict"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     release.plane.admin.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})

@@ -1,4 +1,4 @@
-"""The rights that the chart grants are enough and no more."""
+"""Tests that the chart grants the rights that the code needs and no others."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from gpusquad.spec.expand import expand
 from tests.kube.api import Object
 from tests.kube.audit import Audit, Right, rights_in
 from tests.kube.chart import Release, of_kind
-from tests.kube.chart_tests.rights import DOES, KNOWS, LEASES, SEEN, SELDOM, TELLS
-from tests.kube.chart_tests.values import SMALL
-from tests.kube.chart_tests.workloads import JOBS, job_named, names_of, pod_named, running
+from tests.kube.chart_tests.rights import ACTIONS, LEASES, RARE, REPORTING, TOKEN_REVIEW, WATCHED
+from tests.kube.chart_tests.values import WITHOUT_PERSISTENCE
+from tests.kube.chart_tests.workloads import JOBS, count_running, job_manifest, names_of, pod_manifest
 from tests.kube.pods import PODS
 
 ADMIN = Who("admin", "default", "admin")
 
 
-def test_the_server_may_do_what_its_code_does_and_no_more(release: Release):
-    kinds = SEEN | {(lookup.group, lookup.plural) for lookup in LOOKUPS}
-    seen = {Right(group, name, verb) for group, name in kinds for verb in ("list", "watch")}
+def test_server_has_exactly_the_rights_of_its_code(release: Release):
+    kinds = WATCHED | {(lookup.group, lookup.plural) for lookup in LOOKUPS}
+    watched = {Right(group, name, verb) for group, name in kinds for verb in ("list", "watch")}
     granted = _granted(release, "ClusterRole")
-    asks_makers = {right for right in granted if right.verb == "get" and not right.resource.startswith("pods")}
-    assert granted - asks_makers == DOES | KNOWS | seen
+    reads_owners = {right for right in granted if right.verb == "get" and not right.resource.startswith("pods")}
+    assert granted - reads_owners == ACTIONS | TOKEN_REVIEW | watched
     assert not {right for right in granted if right.verb == "delete" and right.resource != "pods"}
     assert _granted(release, "Role") == LEASES
     may_delete = _granted(release, "ClusterRole", values={"allowCancelOwners": True})
-    assert {Right(right.group, right.resource, "delete") for right in asks_makers} == (may_delete - granted)
+    assert {Right(right.group, right.resource, "delete") for right in reads_owners} == (may_delete - granted)
 
 
-def test_jobs_may_be_made_only_where_that_is_allowed(release: Release):
+def test_server_may_create_jobs_only_in_submit_namespaces(release: Release):
     assert all("submit" not in item["metadata"]["name"] for item in release.render())
     objects = release.render({"submit": {"namespaces": ["default"], "tenants": {"vision": "default"}}})
     binding = of_kind(objects, "RoleBinding", "-submit")
@@ -48,77 +48,83 @@ def test_jobs_may_be_made_only_where_that_is_allowed(release: Release):
     ]
 
 
-def test_a_dry_run_may_change_nothing(release: Release):
+def test_dry_run_has_only_read_and_event_rights(release: Release):
     granted = _granted(release, "ClusterRole", values={"dryRun": True})
-    assert {right.verb for right in granted - TELLS - KNOWS} == {"get", "list", "watch"}
+    assert {right.verb for right in granted - REPORTING - TOKEN_REVIEW} == {"get", "list", "watch"}
 
 
-def test_the_agent_may_do_what_its_code_does_and_no_more(release: Release):
+def test_agent_has_exactly_the_rights_of_its_code(release: Release):
     assert _granted(release, "ClusterRole", "-agent") == rights_in(list(RIGHTS))
 
 
-def test_a_lone_pod_gangs_and_a_cancelled_one_need_no_other_rights(release: Release, tmp_path: Path, audit: Audit):
+def test_placing_and_cancelling_pods_uses_only_granted_rights(release: Release, tmp_path: Path, audit: Audit):
     plane = release.plane
     with release.service(tmp_path / "home") as service:
-        plane.admin.post(PODS, pod_named("lone"))
+        plane.admin.post(PODS, pod_manifest("lone"))
         plane.admin.post("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", _native_group("native", 2))
         for number in range(2):
-            plane.admin.post(PODS, pod_named(f"native-{number}", schedulingGroup={"podGroupName": "native"}))
-        plane.admin.post(JOBS, job_named("gang", 4))
-        pods = plane.admin.until(PODS, lambda found: running(found) == 7)
+            plane.admin.post(PODS, pod_manifest(f"native-{number}", schedulingGroup={"podGroupName": "native"}))
+        plane.admin.post(JOBS, job_manifest("gang", 4))
+        pods = plane.admin.until(PODS, lambda found: count_running(found) == 7)
         assert all("gpusquad.io/job" in pod["metadata"]["annotations"] for pod in pods)
-        [lone] = [row for row in service.scheduler.unfinished() if row.name == "lone"]
+        [lone] = [row for row in service.scheduler.queries.unfinished() if row.name == "lone"]
         service.scheduler.cancel(lone.id, ADMIN)
         plane.admin.until(PODS, lambda found: "lone" not in names_of(found))
     groups = {("batch", "jobs"), ("scheduling.k8s.io", "podgroups")}
-    seen = {Right(group, name, verb) for group, name in SEEN | groups for verb in ("list", "watch")}
-    assert seen | (DOES - SELDOM) | LEASES <= _used(audit, "gpusquad")
+    watched = {Right(group, name, verb) for group, name in WATCHED | groups for verb in ("list", "watch")}
+    assert watched | (ACTIONS - RARE) | LEASES <= _used(audit, "gpusquad")
 
 
-def test_an_owner_is_deleted_only_where_that_is_allowed(release: Release, tmp_path: Path, audit: Audit):
-    release.install({**SMALL, "allowCancelOwners": True})
+def test_cancel_deletes_the_owner_when_allowed(release: Release, tmp_path: Path, audit: Audit):
+    release.install({**WITHOUT_PERSISTENCE, "allowCancelOwners": True})
     with release.service(tmp_path / "home") as service:
-        release.plane.admin.post(JOBS, job_named("unwanted", 2))
-        release.plane.admin.until(PODS, lambda found: running(found) == 2)
-        [row] = service.scheduler.unfinished()
+        release.plane.admin.post(JOBS, job_manifest("unwanted", 2))
+        release.plane.admin.until(PODS, lambda found: count_running(found) == 2)
+        [row] = service.scheduler.queries.unfinished()
         service.scheduler.cancel(row.id, ADMIN)
         release.plane.admin.until(JOBS, lambda found: not found)
         release.plane.admin.until(PODS, lambda found: not found)
-    release.install(SMALL)
+    release.install(WITHOUT_PERSISTENCE)
     assert {Right("batch", "jobs", verb) for verb in ("get", "delete")} <= _used(audit, "gpusquad")
 
 
-def test_jobs_are_made_changed_and_cancelled_where_that_is_allowed(release: Release, tmp_path: Path, audit: Audit):
+def test_jobs_are_created_changed_and_cancelled_when_allowed(release: Release, tmp_path: Path, audit: Audit):
     plane = release.plane
-    release.install({**SMALL, "submit": {"namespaces": ["default"], "image": "none"}})
+    release.install({**WITHOUT_PERSISTENCE, "submit": {"namespaces": ["default"], "image": "none"}})
     with release.service(tmp_path / "home") as service:
         file = {"name": "made", "command": ["true"], "gpus": 1, "count": 2, "estimate": "1h"}
         [row] = service.scheduler.submit(expand(check(file)), ADMIN)
-        plane.admin.until(PODS, lambda found: running(found) == 2)
+        plane.admin.until(PODS, lambda found: count_running(found) == 2)
         service.scheduler.update(row.id, JobChange(estimate_us=7_200_000_000), ADMIN)
         plane.admin.until(PODS, lambda found: {p["metadata"]["annotations"][ESTIMATE] for p in found} == {"7200s"})
         service.scheduler.cancel(row.id, ADMIN)
         plane.admin.until(JOBS, lambda found: not found)
-    release.install(SMALL)
-    made = {Right("batch", "jobs", "create"), Right("batch", "jobs", "delete"), Right("", "services", "create")}
-    assert made | {Right("", "pods", "patch")} <= _used(audit, "gpusquad")
+    release.install(WITHOUT_PERSISTENCE)
+    used_for_jobs = {
+        Right("batch", "jobs", "create"),
+        Right("batch", "jobs", "delete"),
+        Right("", "services", "create"),
+    }
+    assert used_for_jobs | {Right("", "pods", "patch")} <= _used(audit, "gpusquad")
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS, ids=lambda lookup: f"{lookup.group}-{lookup.kind}")
-def test_every_kind_of_group_may_be_looked_up(
+def test_every_kind_of_group_can_be_looked_up(
     release: Release, service: Service, audit: Audit, lookup: Lookup
 ):  # fmt: skip
-    """Also where the cluster has no such kind: whoever may not see it is told so before whether it exists."""
+    """Also for kinds that the cluster lacks, because the API server checks rights before it looks for the kind."""
     release.plane.admin.post(PODS, _pod_of(lookup))
-    marker = pod_named("marker")  # taken up after the other, so that that one has been looked at
+    marker = pod_manifest("marker")  # handled after the other pod, so once it runs the other has been looked up
     release.plane.admin.post(PODS, marker)
-    release.plane.admin.until(PODS, lambda found: running(found) == 1)
-    wanted = Right(lookup.group, lookup.plural, "list")
-    release.plane.daemons["kube-apiserver"].wait_for("asked", lambda: wanted in _used(audit, "gpusquad"), 20.0)
+    release.plane.admin.until(PODS, lambda found: count_running(found) == 1)
+    expected = Right(lookup.group, lookup.plural, "list")
+    release.plane.daemons["kube-apiserver"].wait_for(
+        "listing the kind", lambda: expected in _used(audit, "gpusquad"), 20.0
+    )
 
 
 def _pod_of(lookup: Lookup) -> Object:
-    pod = pod_named("member")
+    pod = pod_manifest("member")
     name = "nobody"
     metadata: Object = pod["metadata"]
     if lookup.group == "scheduling.k8s.io":
@@ -140,8 +146,8 @@ def _pod_of(lookup: Lookup) -> Object:
     return pod
 
 
-def _native_group(name: str, least: int) -> Object:
-    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": least}}}}
+def _native_group(name: str, min_count: int) -> Object:
+    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
 
 
 def _granted(release: Release, kind: str, ending: str = "", values: Object | None = None) -> set[Right]:
@@ -149,7 +155,7 @@ def _granted(release: Release, kind: str, ending: str = "", values: Object | Non
 
 
 def _used(audit: Audit, account: str) -> set[Right]:
-    """What it has asked for so far; nothing of that was refused for want of a right."""
+    """Return the rights that the account has used so far, and check that no request was forbidden."""
     requests = list(audit.requests(f"system:serviceaccount:gpusquad:{account}"))
     assert [request for request in requests if request.code == 403] == []
     return {request.right for request in requests}

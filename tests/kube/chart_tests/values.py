@@ -1,10 +1,10 @@
-"""Values to install the chart with."""
+"""Values for installations of the chart."""
 
 from __future__ import annotations
 
 from typing import Any
 
-SMALL = {"persistence": {"enabled": False}}
+WITHOUT_PERSISTENCE = {"persistence": {"enabled": False}}
 POSTGRESQL = {"url": "postgresql://gpusquad@db.example.org/gpusquad", "passwordSecret": {"name": "database"}}
 EVERYTHING: dict[str, Any] = {
     "store": POSTGRESQL,
@@ -22,12 +22,12 @@ EVERYTHING: dict[str, Any] = {
     "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
 }
 CASES: dict[str, dict[str, Any]] = {
-    "as it comes": {},
+    "default values": {},
     "everything": EVERYTHING,
-    "a claim of theirs": {"persistence": {"existingClaim": "theirs"}},
+    "existing claim": {"persistence": {"existingClaim": "theirs"}},
     "no runtime class": {"agent": {"nvidia": {"library": "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"}}},
-    "the least": {
-        **SMALL, "agent": {"enabled": False}, "confine": False, "admission": {"addGpuToShares": False},
+    "minimal": {
+        **WITHOUT_PERSISTENCE, "agent": {"enabled": False}, "confine": False, "admission": {"addGpuToShares": False},
         "priorityClass": {"create": False},
     },
 }  # fmt: skip

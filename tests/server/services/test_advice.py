@@ -162,7 +162,7 @@ def test_the_same_key_is_the_same_submission_whatever_is_known_by_now(world: Wor
 def test_what_if_asks_with_the_number_that_would_be_chosen(world: World) -> None:
     run(world, "vgg-run1", 4)
     (spec,) = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": "auto"}))
-    answer = world.scheduler.what_if(spec, ADA)
+    answer = world.scheduler.queries.what_if(spec, ADA)
     assert [len(place.cards) for place in answer.placement] == [4]
 
 

@@ -245,7 +245,7 @@ class Gang:
         world.engine.run_us["gang"] = 10**12
         world.at(SECOND_US)
         assert world.state(self.job) == "running"
-        self.cards = {node.id: [card.id for card in node.cards] for node in world.scheduler.nodes()}
+        self.cards = {node.id: [card.id for card in node.cards] for node in world.scheduler.node_service.nodes()}
         self.reports = AgentReports(world.clock.now_us, TICK_S)
         self.reports.attach(world.scheduler.watcher)
 
@@ -290,7 +290,7 @@ def test_a_silent_agent_never_makes_a_gang_look_hung(gang: Gang):
     assert "hung" not in gang.story
     gang.pass_time(300, {})
     assert "hung" not in gang.story
-    assert all(card.sample is None for card in gang.world.scheduler.cards()), "not known, rather than as it was"
+    assert all(card.sample is None for card in gang.world.scheduler.node_service.cards()), "unknown, not the last value"
     gang.pass_time(50, {"n0": 0.0, "n1": 0.0})
     assert "hung" not in gang.story, "what nobody saw does not count"
     gang.pass_time(20, {"n0": 0.0, "n1": 0.0})
@@ -305,7 +305,7 @@ def test_a_silent_agent_stays_no_stop_that_was_due(gang: Gang):
 
 def test_samples_show_on_the_cards(gang: Gang):
     gang.pass_time(TICK_S, {"n0": 0.25})
-    found = {card.id: card.sample for card in gang.world.scheduler.cards()}
+    found = {card.id: card.sample for card in gang.world.scheduler.node_service.cards()}
     shown = [found[card] for card in gang.cards["n0"]]
     assert [sample and sample["utilisation_ratio"] for sample in shown] == [0.25, 0.25]
 

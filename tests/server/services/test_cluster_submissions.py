@@ -146,7 +146,7 @@ def test_what_cannot_be_made_is_not_known(cluster: Cluster):
     cluster.maker.error = ConnectionError("no answer")
     with pytest.raises(Unavailable):
         cluster.submit()
-    assert cluster.scheduler.unfinished() == []
+    assert cluster.scheduler.queries.unfinished() == []
     assert not cluster.scheduler._submissions._expected  # type: ignore[union-attr]
 
 

@@ -73,7 +73,7 @@ def test_one_without_a_place_is_left_to_others(
     assert resumed[1:] == [("second", ())]
     assert cluster.state("second") == "pending"
     assert "second" not in cluster.scheduler._context.state.queue, "nor is it placed anywhere else"
-    assert cluster.scheduler.cluster().free == 1
+    assert cluster.scheduler.node_service.cluster().free == 1
 
 
 def test_also_if_it_waited_in_the_queue(cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]):

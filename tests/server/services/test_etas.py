@@ -9,7 +9,7 @@ import pytest
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
 from gpusquad.server.answers import QueueEntry
-from gpusquad.server.services.queries import etas
+from gpusquad.server.services.queries import plan_forecast
 from tests.server.services.world import ByEstimate, World
 
 LONG_S = 60.0
@@ -34,22 +34,22 @@ def world(tmp_path: Path) -> World:
 def table(world: World) -> list[QueueEntry]:
     waiting = [world.submit(gpus=gpus, estimate=10) for gpus in (4, 2, 3)]
     world.settle()
-    world.scheduler.pending_summaries(waiting, LONG_S)  # waits for the forecast, which the table does not
-    return world.scheduler.queue(0, 10)
+    world.scheduler.queries.pending_summaries(waiting, LONG_S)  # waits for the forecast, which the table does not
+    return world.scheduler.queries.queue(0, 10)
 
 
 def test_the_table_tells_the_same_range_as_when(world: World) -> None:
     entries = table(world)
     assert len(entries) == 3
     for entry in entries:
-        alone = world.scheduler.when(entry.job_id)
+        alone = world.scheduler.queries.when(entry.job_id)
         assert (entry.eta_us, entry.eta_high_us) == (alone.start_us, alone.high_us)
         assert entry.eta_us
         assert entry.eta_high_us == 2 * entry.eta_us
 
 
 def test_a_replay_that_takes_long_is_not_made_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(etas, "RANGE_S", -1.0)
+    monkeypatch.setattr(plan_forecast, "RANGE_S", -1.0)
     for entry in table(world):
         assert entry.eta_us is not None
         assert entry.eta_high_us is None

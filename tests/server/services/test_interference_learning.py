@@ -219,9 +219,9 @@ def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_pat
     runs, waits = (world.scheduler.submit(expand(check(file)), ADA)[0].id for file in files)
     world.settle()
     assert (world.state(runs), world.state(waits)) == ("running", "pending")
-    told = [reason.message for reason in world.scheduler.why(waits).reasons]
+    told = [reason.message for reason in world.scheduler.queries.why(waits).reasons]
     assert any("sharing a card would bring no gain" in text and "30% of its speed alone" in text for text in told), told
-    assert world.scheduler.reservations()[waits].start_us == 100 * SECOND_US
+    assert world.scheduler.queries.reservations()[waits].start_us == 100 * SECOND_US
 
 
 # -- telling the card ------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def live(traces: list[TraceJob], order: str, plan: str, place: str, preemption: 
          predictor: Predictor) -> list:  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), CLUSTER, predictor=predictor)
-        world.scheduler.set_policy(
+        world.scheduler.policy_service.set(
             {"order": order, "plan": plan, "place": place,
              "preemption": {"by": preemption.by, "min_run_s": preemption.min_run_s}}, SYSTEM,
         )  # fmt: skip

@@ -115,13 +115,15 @@ def people(world: World, random: Random) -> None:
 def administrator(world: World, random: Random) -> None:
     scheduler = world.scheduler
     for i in range(CALLS):
-        window = scheduler.add_window(["n0"], 10**15 + i, None, ADA)
-        scheduler.cordon("n0/0", ADA)
-        scheduler.set_policy({"place": random.choice(PLACES), "preemption": {"by": "priority", "min_run_s": 0}}, ADA)
-        scheduler.drain("n1", ADA)
-        scheduler.remove_window(window.id, ADA)
-        scheduler.undrain("n1", ADA)
-        scheduler.uncordon("n0/0", ADA)
+        window = scheduler.node_service.add_window(["n0"], 10**15 + i, None, ADA)
+        scheduler.node_service.cordon("n0/0", ADA)
+        scheduler.policy_service.set(
+            {"place": random.choice(PLACES), "preemption": {"by": "priority", "min_run_s": 0}}, ADA
+        )
+        scheduler.node_service.drain("n1", ADA)
+        scheduler.node_service.remove_window(window.id)
+        scheduler.node_service.undrain("n1")
+        scheduler.node_service.uncordon("n0/0")
         scheduler.reload_tenants()
 
 
@@ -142,23 +144,23 @@ def agent(world: World, random: Random) -> None:
 def curious(world: World, random: Random) -> None:
     scheduler = world.scheduler
     for _ in range(CALLS):
-        assert len(scheduler.cards()) == scheduler.cluster().gpus
-        scheduler.windows()
-        for entry in scheduler.queue(0, 3):
+        assert len(scheduler.node_service.cards()) == scheduler.node_service.cluster().gpus
+        scheduler.node_service.windows()
+        for entry in scheduler.queries.queue(0, 3):
             with suppress(NotFound):
-                scheduler.why(entry.job_id)
-                scheduler.when(entry.job_id)
-        scheduler.policy()
-        scheduler.positions()
-        scheduler.preview_policy({"place": random.choice(PLACES), "order": "sjf"})
+                scheduler.queries.why(entry.job_id)
+                scheduler.queries.when(entry.job_id)
+        scheduler.policy_service.status()
+        scheduler.queries.positions()
+        scheduler.policy_service.preview({"place": random.choice(PLACES), "order": "sjf"})
 
 
 def end_all(world: World) -> None:
     for _ in range(200):
-        unfinished = world.scheduler.unfinished()
+        unfinished = world.scheduler.queries.unfinished()
         if not unfinished:
             return
         for row in unfinished:
             with suppress(Conflict):
                 world.scheduler.cancel(row.id, ADA)
-    raise AssertionError(f"{len(world.scheduler.unfinished())} jobs are stuck")
+    raise AssertionError(f"{len(world.scheduler.queries.unfinished())} jobs are stuck")

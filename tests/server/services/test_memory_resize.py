@@ -33,7 +33,7 @@ def world(tmp_path, database) -> World:
 
 @pytest.fixture
 def whole_gib(world: World) -> int:
-    return world.scheduler.cards()[0].memory_bytes // GIB
+    return world.scheduler.node_service.cards()[0].memory_bytes // GIB
 
 
 def told_bytes(world: World) -> list[int | None]:
@@ -97,7 +97,7 @@ def test_one_that_waits_cannot_ask_for_more_than_any_card_has(world: World, whol
 
 def look(world: World, job_id: str, memory_bytes: int) -> None:
     """A sample of the agent."""
-    card = world.scheduler.cards()[0].id
+    card = world.scheduler.node_service.cards()[0].id
     held = {"pid": 4, "name": "python", "memory_bytes": memory_bytes, "job": job_id, "attempt": 0}
     cards, runs = [{"id": card, "processes": [held]}], [{"job": job_id, "attempt": 0}]
     world.scheduler.watcher.hear({"kind": "samples", "at_us": 1, "cards": cards, "runs": runs})
@@ -191,7 +191,7 @@ def test_it_outlives_a_restart(world: World) -> None:
     world.settle()
     resize(world, first, GIB)
     world.scheduler = world.make()
-    assert world.scheduler.cards()[0].jobs[0].memory_bytes == GIB
+    assert world.scheduler.node_service.cards()[0].jobs[0].memory_bytes == GIB
 
 
 def test_a_part_of_the_card_becomes_an_amount(world: World, whole_gib: int) -> None:
@@ -215,7 +215,7 @@ def test_a_percentage_is_a_part_of_the_card_it_runs_on(world: World, whole_gib: 
     second = world.submit(name="second", share={"memory": "70%"}, gpus=None)
     world.settle()
     resize(world, first, "30%")
-    size = world.scheduler.cards()[0].memory_bytes
+    size = world.scheduler.node_service.cards()[0].memory_bytes
     assert world.engine.resized == [(first, 0, 1, size * 300 // 1000)]
     assert world.state(second) == "running"
     assert told_bytes(world)[-1] == size * 300 // 1000
@@ -224,7 +224,10 @@ def test_a_percentage_is_a_part_of_the_card_it_runs_on(world: World, whole_gib: 
     resize(world, second, "60%")
     resize(world, first, "40%")
     assert told_bytes(world)[-1] == size * 400 // 1000
-    assert {job.memory_bytes for job in world.scheduler.cards()[0].jobs} == {size * 400 // 1000, size * 600 // 1000}
+    assert {job.memory_bytes for job in world.scheduler.node_service.cards()[0].jobs} == {
+        size * 400 // 1000,
+        size * 600 // 1000,
+    }
 
 
 def test_a_percentage_outlives_a_restart(world: World) -> None:
@@ -232,7 +235,7 @@ def test_a_percentage_outlives_a_restart(world: World) -> None:
     world.settle()
     resize(world, first, "12.5%")
     world.scheduler = world.make()
-    card = world.scheduler.cards()[0]
+    card = world.scheduler.node_service.cards()[0]
     assert card.jobs[0].memory_bytes == card.memory_bytes // 8
 
 

@@ -64,7 +64,7 @@ def test_who_waits_is_told_by_how_much_and_because_of_whom(world: World) -> None
     runs = world.submit(name="long", gpus=2, estimate=600)
     world.settle()
     mine, theirs = world.submit(gpus=2, estimate=60), world.submit(Who("eve", "other", "member"), gpus=2, estimate=60)
-    world.scheduler.set_policy({"plan": "conservative"}, ADA)
+    world.scheduler.policy_service.set({"plan": "conservative"}, ADA)
     pass_minutes(world, 40)
     moved = story(world, mine, "eta_moved")
     assert moved
@@ -91,7 +91,7 @@ def test_whoever_makes_others_wait_is_told_at_once(world: World) -> None:
 def test_an_early_end_frees_the_cards_at_once(world: World) -> None:
     early, waits = world.submit(gpus=2, estimate=600), world.submit(gpus=2, estimate=60)
     world.settle()
-    assert world.scheduler.when(waits).start_us == 600 * SECOND_US
+    assert world.scheduler.queries.when(waits).start_us == 600 * SECOND_US
     world.clock.at_us = 30 * SECOND_US
     world.engine.end(early, 0)
     world.settle()
@@ -104,14 +104,14 @@ def test_when_of_a_run_that_takes_longer_tells_the_new_end(world: World) -> None
     job_id = world.submit(gpus=2, estimate=600)
     waits = world.submit(gpus=2, estimate=60)
     world.at(0)
-    end = world.scheduler.when(job_id).end
+    end = world.scheduler.queries.when(job_id).end
     assert end is not None
     assert (end.mid_us, end.high_us, end.source) == (600 * SECOND_US, 1200 * SECOND_US, "history")
     world.at(601 * SECOND_US)
-    end = world.scheduler.when(job_id).end
+    end = world.scheduler.queries.when(job_id).end
     assert end is not None
     assert end.mid_us == 900 * SECOND_US
-    assert world.scheduler.when(waits).start_us == 900 * SECOND_US
+    assert world.scheduler.queries.when(waits).start_us == 900 * SECOND_US
 
 
 def test_when_tells_how_good_such_forecasts_were(world: World) -> None:
@@ -123,7 +123,7 @@ def test_when_tells_how_good_such_forecasts_were(world: World) -> None:
         world.settle()
     waits = world.submit(gpus=2, estimate=60)
     world.settle()
-    record = world.scheduler.when(waits).record
+    record = world.scheduler.queries.when(waits).record
     assert record is not None
     assert (record.count, record.within_ratio) == (4, 0.75)
     assert record.median_ratio == pytest.approx((10 / 50 + 30 / 90) / 2)

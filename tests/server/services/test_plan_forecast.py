@@ -35,15 +35,15 @@ def test_ends_promises_and_starts_are_those_that_the_scheduler_tells(world: Worl
     world.settle()
     ahead = forecaster_of(world)
     end = ahead.ends()[running]
-    assert end == world.scheduler.when(running).end
+    assert end == world.scheduler.queries.when(running).end
     assert end.mid_us == 100 * SECOND_US
     [promised] = [one for one in ahead.reservations() if one.owner.id == waiting[0]]
-    assert promised.start_us == world.scheduler.reservations()[waiting[0]].start_us
+    assert promised.start_us == world.scheduler.queries.reservations()[waiting[0]].start_us
     plan = ahead.plan()
     assert plan is not None
     assert [one.owner.id for one in plan.runs] == waiting
     for one in plan.runs:
-        alone = world.scheduler.when(one.owner.id)
+        alone = world.scheduler.queries.when(one.owner.id)
         assert (one.start_us, one.high_us) == (alone.start_us, alone.high_us)
         assert one.end_us == one.start_us + 10 * SECOND_US
         assert len(one.cards) == one.owner.gpus
@@ -56,10 +56,10 @@ def test_asking_changes_nothing_and_is_not_done_anew_at_once(world: World) -> No
     world.settle()
     world.submit(gpus=4)
     world.settle()
-    before = [entry.job_id for entry in world.scheduler.queue()]
+    before = [entry.job_id for entry in world.scheduler.queries.queue()]
     ahead = forecaster_of(world)
     assert ahead.plan() is ahead.plan()
-    assert [entry.job_id for entry in world.scheduler.queue()] == before
+    assert [entry.job_id for entry in world.scheduler.queries.queue()] == before
 
 
 def test_a_queue_that_is_too_long_is_not_replayed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

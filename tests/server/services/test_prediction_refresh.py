@@ -71,7 +71,7 @@ def test_what_a_run_taught_is_said_of_its_owners_waiting_jobs(world: World) -> N
     assert mid_s(world, waits) == (100, 100)
     end(world, runs)
     assert mid_s(world, waits) == (7, 7)
-    forecast = world.scheduler.when(waits).forecast
+    forecast = world.scheduler.queries.when(waits).forecast
     assert forecast is not None
     assert (forecast.mid_us, forecast.high_us, forecast.source) == (7 * SECOND_US, 14 * SECOND_US, "history")
 
@@ -119,11 +119,11 @@ class Named(AsLast):
 
 def test_the_queue_is_ranked_anew_at_once(tmp_path) -> None:
     world = World(tmp_path, "1x4", predictor=Named())
-    world.scheduler.set_policy({"order": "sjf"}, ADA)
+    world.scheduler.policy_service.set({"order": "sjf"}, ADA)
     runs = start(world, gpus=4, estimate=5)
     long, short = world.submit(name="long", gpus=4, estimate=10), world.submit(name="short", gpus=4, estimate=20)
     world.settle()
-    assert [entry.job_id for entry in world.scheduler.queue()] == [long, short]
+    assert [entry.job_id for entry in world.scheduler.queries.queue()] == [long, short]
     end(world, runs)
     assert (world.state(short), world.state(long)) == ("running", "pending")
 
@@ -137,7 +137,7 @@ def test_what_was_said_anew_is_known_after_a_restart(world: World) -> None:
 
 def test_who_has_run_before_keeps_what_its_own_run_told(world: World) -> None:
     """By its progress perhaps, less what its checkpoint kept: that is more than others' runs can tell."""
-    world.scheduler.set_policy({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
+    world.scheduler.policy_service.set({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
     low = start(world, gpus=4, priority="low", estimate=100, checkpoint={"every": 10})
     world.clock.at_us += 25 * SECOND_US
     high = start(world, gpus=4, priority="urgent", estimate=10)
@@ -328,7 +328,7 @@ def test_another_mode_is_for_those_who_wait_as_well(world: World) -> None:
     held = start(world, gpus=1, estimate=100, after=[{"job": runs, "on": "success"}])
     others = start(world, BOB, gpus=4, estimate=100)
     assert (world.state(held), high_s(world, waits)) == ("held", 14)
-    world.scheduler.set_policy({"mode": "predictive-fifo"}, ADA)
+    world.scheduler.policy_service.set({"mode": "predictive-fifo"}, ADA)
     assert [high_s(world, job_id) for job_id in (waits, held, others)] == [7, 7, 7]
     assert world.scheduler._context.state.queue[waits].prediction.high_us == 7 * SECOND_US
     assert high_s(world, runs) == 14
@@ -347,8 +347,8 @@ def test_a_change_that_counts_on_the_same_quantiles_asks_nobody(world: World, mo
     start(world, gpus=4)
     monkeypatch.setattr(AsLast, "predict", lambda self, job: 1 / 0)
     monkeypatch.setattr(world.scheduler._context.predictor, "predict", lambda *_: pytest.fail("asked"))
-    world.scheduler.set_policy({"order": "sjf"}, ADA)
-    world.scheduler.set_policy({"mode": "jct"}, ADA)
+    world.scheduler.policy_service.set({"order": "sjf"}, ADA)
+    world.scheduler.policy_service.set({"mode": "jct"}, ADA)
 
 
 def test_one_that_cannot_be_foretold_holds_nobody_up(stale, monkeypatch) -> None:

@@ -34,13 +34,13 @@ def world(tmp_path) -> World:
 def test_a_slow_run_moves_those_who_wait(world: World) -> None:
     runs, waits = world.submit(name="r", gpus=2, estimate=100), world.submit(gpus=2, estimate=10)
     world.settle()
-    assert world.scheduler.when(waits).start_us == 100 * SECOND_US
+    assert world.scheduler.queries.when(waits).start_us == 100 * SECOND_US
     run_for(world, runs, 60, 1000 / 400)
-    end = world.scheduler.when(runs).end
+    end = world.scheduler.queries.when(runs).end
     assert end is not None
     assert end.source == "progress"
     assert end.mid_us == pytest.approx(400 * SECOND_US, rel=0.1)
-    assert world.scheduler.when(waits).start_us == end.mid_us
+    assert world.scheduler.queries.when(waits).start_us == end.mid_us
     with world.database.read() as c:
         told = [row.cause for row in events.of_job(c, waits) if row.kind == "eta_moved"]
     assert told
@@ -51,7 +51,7 @@ def test_a_run_that_is_faster_than_said_brings_them_forward(world: World) -> Non
     runs, waits = world.submit(gpus=2, estimate=1000), world.submit(gpus=2, estimate=10)
     world.settle()
     run_for(world, runs, 60, 1000 / 400)
-    start_us = world.scheduler.when(waits).start_us
+    start_us = world.scheduler.queries.when(waits).start_us
     assert start_us is not None
     assert start_us == pytest.approx(400 * SECOND_US, rel=0.1)
 
@@ -63,7 +63,7 @@ def test_steps_without_a_total_move_nothing(world: World) -> None:
         world.clock.at_us += SECOND_US
         hear(world, runs, step, None)
         world.settle()
-    end = world.scheduler.when(runs).end
+    end = world.scheduler.queries.when(runs).end
     assert end is not None
     assert (end.mid_us, end.source) == (100 * SECOND_US, "user")
 
@@ -73,11 +73,11 @@ def test_after_a_restart_it_goes_on_with_what_the_run_told_before(world: World) 
     world.settle()
     run_for(world, runs, 90, 1000 / 400)
     world.scheduler = world.make()
-    end = world.scheduler.when(runs).end
+    end = world.scheduler.queries.when(runs).end
     assert end is not None
     assert end.source == "user"
     run_for(world, runs, 1, 1000 / 400)  # one look is enough
-    end = world.scheduler.when(runs).end
+    end = world.scheduler.queries.when(runs).end
     assert end is not None
     assert end.source == "progress"
     assert end.mid_us == pytest.approx(400 * SECOND_US, rel=0.1)
@@ -144,7 +144,7 @@ def test_it_is_asked_now_and_then_and_told_what_was_believed(tmp_path) -> None:
     run_for(world, runs, 35, 0.1)
     assert 3 <= Scripted.asked <= 4
     assert Scripted.prior == certain(100 * SECOND_US, "user")
-    end = world.scheduler.when(runs).end
+    end = world.scheduler.queries.when(runs).end
     assert end is not None
     assert end.mid_us > 500 * SECOND_US
 

@@ -84,7 +84,7 @@ def test_two_tries_of_one_submission_queue_it_once_whichever_is_first(world: Wor
     world.settle()
     world.scheduler._context.loop.post(first)
     world.settle()
-    assert (world.state(row.id), world.scheduler.unfinished()[0].state) == ("running", "running")
+    assert (world.state(row.id), world.scheduler.queries.unfinished()[0].state) == ("running", "running")
 
 
 def test_a_launch_that_breaks_fails_the_attempt_and_frees_the_cards(world: World, monkeypatch) -> None:
@@ -99,7 +99,7 @@ def test_a_launch_that_breaks_fails_the_attempt_and_frees_the_cards(world: World
     assert (row.state, row.cause) == ("failed", "could not be started: can't start new thread")
     assert world.state(world.submit(gpus=2)) == "pending"
     world.settle()
-    assert world.scheduler.unfinished()[0].state == "running"
+    assert world.scheduler.queries.unfinished()[0].state == "running"
 
 
 def test_a_listener_that_fails_holds_nobody_up(world: World) -> None:
@@ -179,7 +179,7 @@ def test_a_held_job_lets_others_pass_until_released(world: World) -> None:
     world.engine.end(first, 0)
     world.settle()
     assert (world.state(held), world.state(third)) == ("held", "running")
-    assert [reason.code for reason in world.scheduler.why(held).reasons] == ["held"]
+    assert [reason.code for reason in world.scheduler.queries.why(held).reasons] == ["held"]
     world.scheduler.release(held, ADA)
     world.engine.end(third, 0)
     world.settle()
@@ -235,4 +235,4 @@ def test_a_chain_of_any_length_is_cancelled_to_its_end(world: World) -> None:
     world.scheduler.cancel(chain[0], ADA)
     world.settle()
     assert {world.state(job_id) for job_id in chain} == {"cancelled"}
-    assert world.scheduler.unfinished() == []
+    assert world.scheduler.queries.unfinished() == []

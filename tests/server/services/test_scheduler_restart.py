@@ -87,7 +87,9 @@ def test_a_gang_lost_with_its_card_comes_back_after_a_restart_too(world: World) 
     job_id = world.submit(gpus=2)
     world.settle()
     world.engine.slow_to_stop = True
-    world.scheduler.watcher.hear({"kind": "card_fault", "card": world.scheduler.cards()[0].id, "cause": "Xid 79"})
+    world.scheduler.watcher.hear(
+        {"kind": "card_fault", "card": world.scheduler.node_service.cards()[0].id, "cause": "Xid 79"}
+    )
     world.settle()
     world.scheduler = world.make()
     world.engine.end(job_id, 0, "stopped")
@@ -123,9 +125,9 @@ def test_nothing_new_comes_near_a_gang_that_lost_a_card_until_it_has_left(world:
     world.engine.report(AttemptStarted(gang, 0, (1,)))
     world.settle()
     assert (world.state(gang), world.state(next_one)) == ("lost", "pending")
-    (card,) = world.scheduler.cards()
+    (card,) = world.scheduler.node_service.cards()
     assert (card.state, "still runs here" in card.cause) == ("drained", True)
-    assert not world.scheduler.nodes()[0].drained
+    assert not world.scheduler.node_service.nodes()[0].drained
     world.engine.end(gang, 0, "stopped")
     world.settle()
     assert world.state(next_one) == "running"

@@ -58,22 +58,22 @@ def test_a_submission_that_could_not_be_recorded_is_refused_and_leaves_nothing(w
     with pytest.raises(StoreUnavailable):
         world.submit(name="unlucky")
     world.settle()
-    assert world.scheduler.unfinished() == []
+    assert world.scheduler.queries.unfinished() == []
     assert world.state(world.submit(name="lucky")) == "pending"
 
 
 def test_what_an_administrator_says_holds_when_it_is_on_record_and_not_before(world: World, outage) -> None:
     state = outage(2)
-    card = world.scheduler.cards()[0].id
-    assert world.scheduler.cordon(card, ADA, "fan").state == "cordoned"
+    card = world.scheduler.node_service.cards()[0].id
+    assert world.scheduler.node_service.cordon(card, ADA, "fan").state == "cordoned"
     assert state["asked"] == 2
-    assert world.make().cards()[0].state == "cordoned"
+    assert world.make().node_service.cards()[0].state == "cordoned"
     world.scheduler._context.loop._closing = True
     outage(10**6)
     with pytest.raises(ServiceStopping):
-        world.scheduler.uncordon(card, ADA)
+        world.scheduler.node_service.uncordon(card)
     outage(0)
-    assert world.make().cards()[0].state == "cordoned"
+    assert world.make().node_service.cards()[0].state == "cordoned"
 
 
 def test_a_service_that_stops_meanwhile_gives_up_and_the_next_one_goes_on(world: World, outage) -> None:

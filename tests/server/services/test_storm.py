@@ -178,7 +178,7 @@ class Storm(RuleBasedStateMachine):
         self.log = scheduler_pass._log
         scheduler_pass._log = _Log(self.checks.errors)  # type: ignore[assignment]
         self.never_wait()
-        self.world.scheduler.set_policy({"preemption": {"by": "priority", "min_run_s": 0}} | wanted, ADA)
+        self.world.scheduler.policy_service.set({"preemption": {"by": "priority", "min_run_s": 0}} | wanted, ADA)
         self.submit(first, then=True)
 
     # -- people ----------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class Storm(RuleBasedStateMachine):
     def govern(self, wanted: dict | TenantRow) -> None:
         with suppress(*REFUSALS):
             if isinstance(wanted, dict):
-                self.world.scheduler.set_policy(wanted, ADA)
+                self.world.scheduler.policy_service.set(wanted, ADA)
             else:
                 with self.database.write() as c:
                     people.put_tenant(c, wanted)
@@ -224,15 +224,15 @@ class Storm(RuleBasedStateMachine):
     @rule(at=some, wanted=policies, ask=asks)
     def look(self, at: int, wanted: dict, ask: dict) -> None:
         scheduler = self.world.scheduler
-        cards, nodes = scheduler.cards(), scheduler.nodes()
-        assert scheduler.cluster().gpus == len(cards) == sum(len(node.cards) for node in nodes)
-        assert sorted(scheduler.positions().values()) == [e.position for e in scheduler.queue(0, 100)]
-        scheduler.preview_policy(wanted)
+        cards, nodes = scheduler.node_service.cards(), scheduler.node_service.nodes()
+        assert scheduler.node_service.cluster().gpus == len(cards) == sum(len(node.cards) for node in nodes)
+        assert sorted(scheduler.queries.positions().values()) == [e.position for e in scheduler.queries.queue(0, 100)]
+        scheduler.policy_service.preview(wanted)
         (spec,) = expand(check({"command": ["true"], "estimate": 5, **ask}))
         with suppress(*REFUSALS):
-            scheduler.what_if(spec, ADA)
-        self.ask_about(at, scheduler.why)
-        self.ask_about(at, scheduler.when)
+            scheduler.queries.what_if(spec, ADA)
+        self.ask_about(at, scheduler.queries.why)
+        self.ask_about(at, scheduler.queries.when)
 
     # -- machines --------------------------------------------------------------------------------------------------
 
@@ -241,27 +241,28 @@ class Storm(RuleBasedStateMachine):
         if what.startswith("card"):
             self.world.scheduler.watcher.hear({"kind": what, "card": card, "cause": "Xid 79"})
         else:
-            self.world.scheduler._node_service.taken_outside(card, "held by somebody" if what == "taken" else None)
+            self.world.scheduler.node_service.taken_outside(card, "held by somebody" if what == "taken" else None)
 
     @rule(at=some, what=st.sampled_from(["cordon", "uncordon", "drain", "undrain"]))
     def close_or_open(self, at: int, what: str) -> None:
         which = CARDS if "cordon" in what else NODES
         with suppress(*REFUSALS):
-            getattr(self.world.scheduler, what)(which[at % len(which)], ADA)
+            call = getattr(self.world.scheduler.node_service, what)
+            call(which[at % len(which)], *(() if what.startswith("un") else (ADA,)))
 
     @rule(node=st.sampled_from(NODES), start_s=st.integers(0, 20), long_s=st.sampled_from([None, 1, 30]))
     def add_window(self, node: str, start_s: int, long_s: int | None) -> None:
         start_us = self.world.clock.at_us + start_s * SECOND_US
         end_us = None if long_s is None else start_us + long_s * SECOND_US
         with suppress(*REFUSALS):
-            self.world.scheduler.add_window([node], start_us, end_us, ADA)
+            self.world.scheduler.node_service.add_window([node], start_us, end_us, ADA)
 
     @rule(at=some)
     def remove_window(self, at: int) -> None:
-        windows = self.world.scheduler.windows()
+        windows = self.world.scheduler.node_service.windows()
         if windows:
             with suppress(*REFUSALS):
-                self.world.scheduler.remove_window(windows[at % len(windows)].id, ADA)
+                self.world.scheduler.node_service.remove_window(windows[at % len(windows)].id)
 
     @rule(at=some, step=st.integers(0, 9))
     def progress(self, at: int, step: int) -> None:
@@ -358,9 +359,9 @@ class Storm(RuleBasedStateMachine):
         world, scheduler = self.world, self.world.scheduler
         for _ in range(100):
             self.checks.check()
-            if not scheduler.unfinished():
+            if not scheduler.queries.unfinished():
                 break
-            for row in scheduler.unfinished():
+            for row in scheduler.queries.unfinished():
                 if (row.stop or {}).get("how") == "hold":
                     with suppress(Conflict):  # cancelled since, with whom it waits for
                         scheduler.release(row.id, ADA)
@@ -379,13 +380,13 @@ class Storm(RuleBasedStateMachine):
             for name in TENANTS:
                 people.put_tenant(c, TenantRow(name))
         scheduler.reload_tenants()
-        for card in scheduler.cards():
-            scheduler.uncordon(card.id, ADA)
-            scheduler._node_service.taken_outside(card.id, None)
-        for node in scheduler.nodes():
-            scheduler.undrain(node.id, ADA)
-        for window in scheduler.windows():
-            scheduler.remove_window(window.id, ADA)
+        for card in scheduler.node_service.cards():
+            scheduler.node_service.uncordon(card.id)
+            scheduler.node_service.taken_outside(card.id, None)
+        for node in scheduler.node_service.nodes():
+            scheduler.node_service.undrain(node.id)
+        for window in scheduler.node_service.windows():
+            scheduler.node_service.remove_window(window.id)
         for key in sorted(self.engine.told_to_go):
             self.engine.end(key, "stopped")
         self.world.settle()

@@ -115,7 +115,7 @@ def test_history_teaches_what_was_learned_live(world: World) -> None:
 
 
 def test_a_preempted_run_is_learned_as_cut_and_its_next_attempt_is_foretold_anew(world: World) -> None:
-    world.scheduler.set_policy({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
+    world.scheduler.policy_service.set({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
     low = world.submit(name="low", gpus=4, priority="low", estimate=100, checkpoint={"every": 10})
     world.at(25 * SECOND_US)
     world.submit(name="high", gpus=4, priority="urgent", estimate=10)
@@ -406,7 +406,7 @@ def test_a_predictor_that_cannot_learn_harms_nobody(world: World, monkeypatch) -
     monkeypatch.setattr(Notebook, "learn", lambda self, run: 1 / 0)
     monkeypatch.setattr(Notebook, "is_due", lambda self: 1 / 0)
     run_one(world, "a")
-    assert world.scheduler.unfinished() == []
+    assert world.scheduler.queries.unfinished() == []
     restart(world)
     run_one(world, "b")
-    assert world.scheduler.unfinished() == []
+    assert world.scheduler.queries.unfinished() == []

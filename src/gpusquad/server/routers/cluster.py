@@ -29,21 +29,21 @@ _DONE = {"ok": True}
 @router.get("/cluster", response_model=ClusterView)
 def get_cluster(_: Reader, svc: Svc) -> Answer:
     """Summarise all nodes."""
-    cluster = svc.scheduler.cluster()
+    cluster = svc.scheduler.node_service.cluster()
     return Answer(asdict(cluster) | {"usable": {str(size): count for size, count in cluster.usable.items()}})
 
 
 @router.get("/nodes", response_model=NodePage)
 def list_nodes(who: Reader, svc: Svc) -> Answer:
     """List nodes with their cards and jobs. Jobs of other tenants are not named."""
-    return Answer(page([node_view(node, who) for node in svc.scheduler.nodes()]))
+    return Answer(page([node_view(node, who) for node in svc.scheduler.node_service.nodes()]))
 
 
 @router.post("/nodes/{node}/drain", response_model=Done)
 def drain_node(node: NodeId, who: Admin, svc: Svc, body: CauseRequest | None = None) -> Answer:
     """Start no new jobs on this node. Running jobs finish."""
     cause = body.cause if body else ""
-    svc.scheduler.drain(node, who, cause)
+    svc.scheduler.node_service.drain(node, who, cause)
     svc.audit.record(who, "node.drain", node, {"cause": cause})
     return Answer(_DONE)
 
@@ -51,7 +51,7 @@ def drain_node(node: NodeId, who: Admin, svc: Svc, body: CauseRequest | None = N
 @router.post("/nodes/{node}/undrain", response_model=Done)
 def undrain_node(node: NodeId, who: Admin, svc: Svc) -> Answer:
     """Use the node again."""
-    svc.scheduler.undrain(node, who)
+    svc.scheduler.node_service.undrain(node)
     svc.audit.record(who, "node.undrain", node)
     return Answer(_DONE)
 
@@ -61,7 +61,7 @@ def undrain_node(node: NodeId, who: Admin, svc: Svc) -> Answer:
 def cordon_card(card: CardId, who: Admin, svc: Svc, body: CauseRequest | None = None) -> Answer:
     """Start no new jobs on this card. Running jobs finish."""
     cause = body.cause if body else ""
-    svc.scheduler.cordon(card, who, cause)
+    svc.scheduler.node_service.cordon(card, who, cause)
     svc.audit.record(who, "card.cordon", card, {"cause": cause})
     return Answer(_DONE)
 
@@ -69,7 +69,7 @@ def cordon_card(card: CardId, who: Admin, svc: Svc, body: CauseRequest | None = 
 @router.post("/cards/{card:path}/uncordon", response_model=Done)
 def uncordon_card(card: CardId, who: Admin, svc: Svc) -> Answer:
     """Use the card again."""
-    svc.scheduler.uncordon(card, who)
+    svc.scheduler.node_service.uncordon(card)
     svc.audit.record(who, "card.uncordon", card)
     return Answer(_DONE)
 
@@ -84,7 +84,7 @@ def list_samples(
     every_s: Annotated[float, Query(ge=0, le=1e8, allow_inf_nan=False, description="Mean over such spans")] = 0.0,
 ) -> Answer:
     """Show the utilisation of a card, by default of the last hour."""
-    if all(known.id != card for known in svc.scheduler.cards()):
+    if all(known.id != card for known in svc.scheduler.node_service.cards()):
         raise NotFound(f"there is no card {card!r}", field="card", cure="gpusquad nodes lists them")
     now_us = svc.clock.now_us()
     until_us = to_us(until_s) or now_us + 1
@@ -97,7 +97,7 @@ def list_samples(
 @router.get("/windows", response_model=WindowPage)
 def list_windows(_: Reader, svc: Svc) -> Answer:
     """List maintenance windows."""
-    return Answer(page([window_view(window) for window in svc.scheduler.windows()]))
+    return Answer(page([window_view(window) for window in svc.scheduler.node_service.windows()]))
 
 
 @router.post("/windows", status_code=201, response_model=WindowView)
@@ -106,7 +106,7 @@ def add_window(body: WindowRequest, who: Admin, svc: Svc) -> Answer:
     start_us, end_us = round(body.start_s * US_PER_S), to_us(body.end_s)
     if end_us is not None and end_us <= start_us:
         raise Invalid("end_s", "must be after start_s", "leave it out if the end is unknown")
-    window = svc.scheduler.add_window(tuple(dict.fromkeys(body.nodes)), start_us, end_us, who, body.cause)
+    window = svc.scheduler.node_service.add_window(tuple(dict.fromkeys(body.nodes)), start_us, end_us, who, body.cause)
     svc.audit.record(who, "window.add", window.id, body.model_dump())
     return Answer(window_view(window), status_code=201)
 
@@ -114,6 +114,6 @@ def add_window(body: WindowRequest, who: Admin, svc: Svc) -> Answer:
 @router.delete("/windows/{window}", status_code=204, response_class=Response)
 def remove_window(window: RowId, who: Admin, svc: Svc) -> Response:
     """Remove a maintenance window."""
-    svc.scheduler.remove_window(window, who)
+    svc.scheduler.node_service.remove_window(window)
     svc.audit.record(who, "window.remove", window)
     return Response(status_code=204)

@@ -25,7 +25,9 @@ Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="Hours before now")
 async def efficiency_service(request: Request) -> EfficiencyService:
     svc: Services = request.app.state.services
     return kept(
-        request.app.state, "efficiency", lambda: EfficiencyService(svc.database, svc.clock.now_us, svc.scheduler.cards)
+        request.app.state,
+        "efficiency",
+        lambda: EfficiencyService(svc.database, svc.clock.now_us, svc.scheduler.node_service.cards),
     )
 
 

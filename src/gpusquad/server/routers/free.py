@@ -24,7 +24,7 @@ def get_free(_: Reader, svc: Svc, gpus: Annotated[int, Query(ge=1, le=1_000_000)
     """Count cards by state, and the gangs of this size that fit."""
     with svc.database.read() as c:
         cordoned = {row.target for row in marks.all(c, "cordon")}
-    return Answer(counted(svc.scheduler.cards(), gpus, cordoned))
+    return Answer(counted(svc.scheduler.node_service.cards(), gpus, cordoned))
 
 
 def counted(cards: Sequence[CardStatus], gpus: int, cordoned: Collection[str]) -> Plain:

@@ -54,7 +54,7 @@ def _goals(svc: Services, who: Who, service: SloService, hours: int) -> Plain:
         revisions = policy.all(c, MAX_REVISIONS)
         record = goal_samples.since(c, since_us, MAX_POINTS)
     # For all jobs, because the snapshots serve all callers.
-    snapshots = service.snapshots(every, svc.scheduler.cards())
+    snapshots = service.snapshots(every, svc.scheduler.node_service.cards())
     seen, now = [goal for goal in every if may_see(who, goal)], snapshots[-1].jobs if snapshots else {}
     points = _attainment([*_on_record(record), *snapshots], {goal.id for goal in seen}, since_us)
     return {

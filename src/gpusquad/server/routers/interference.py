@@ -49,7 +49,7 @@ def job_neighbours(row: SeenJob, who: Reader, svc: Svc) -> Answer:
 
 
 def _neighbours(row: JobRow, who: Who, svc: Services) -> Plain:
-    cards = neighbours_of(row, svc.scheduler.cards(), svc.scheduler.context, _model(svc))
+    cards = neighbours_of(row, svc.scheduler.node_service.cards(), svc.scheduler.context, _model(svc))
     rates = [one.rate for one in cards]
     expected = min((rate for rate in rates if rate is not None), default=None) if None not in rates else None
     seen = step_rate(row, svc.scheduler.neighbours)

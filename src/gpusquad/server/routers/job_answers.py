@@ -60,7 +60,7 @@ def _why(row: JobRow, svc: Services) -> Plain:
     answer = WhyAnswer(None, ())
     if row.state not in FINAL_STATES:
         with suppress(NotFound):  # it has just ended
-            answer = svc.scheduler.why(row.id)
+            answer = svc.scheduler.queries.why(row.id)
     return {
         "state": str(row.state),
         "position": answer.position,
@@ -72,7 +72,7 @@ def _when(row: JobRow, svc: Services) -> Plain:
     answer = WhenAnswer(None, row.started_us, row.started_us, None, None, None)
     if row.state not in FINAL_STATES:
         with suppress(NotFound):
-            answer = svc.scheduler.when(row.id)
+            answer = svc.scheduler.queries.when(row.id)
     accuracy = answer.accuracy
     return {
         "state": str(row.state),
@@ -101,7 +101,7 @@ def _when(row: JobRow, svc: Services) -> Plain:
 
 def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
     specs = specs_of(body, who, svc)
-    answer = svc.scheduler.what_if(specs[0], who)
+    answer = svc.scheduler.queries.what_if(specs[0], who)
     found = {
         "refused": None if answer.refused is None else reason_view(answer.refused),
         "starts_now": answer.starts_now,

@@ -22,14 +22,14 @@ router = APIRouter(prefix="/policy", tags=["policy"])
 @router.get("", response_model=PolicyView)
 def get_policy(_: Reader, svc: Svc) -> Answer:
     """Show the policies in use, and since when."""
-    return Answer(policy_view(svc.scheduler.policy()))
+    return Answer(policy_view(svc.scheduler.policy_service.status()))
 
 
 @router.put("", response_model=PolicyView)
 def set_policy(body: PolicyRequest, who: Admin, svc: Svc) -> Answer:
     """Set other policies from the next cycle on. Running jobs continue."""
     settings = _settings(body)
-    status = svc.scheduler.set_policy(settings, who, body.note)
+    status = svc.scheduler.policy_service.set(settings, who, body.note)
     svc.divides.follow()
     svc.audit.record(who, "policy.set", str(status.revision), settings | {"note": body.note})
     return Answer(policy_view(status))
@@ -51,7 +51,7 @@ def list_revisions(_: Reader, svc: Svc, limit: Limit = USUAL_ROWS) -> Answer:
 async def preview_policy(body: PolicyRequest, _: Admin, svc: Svc) -> Answer:
     """Show what other policies would do to the current queue. Nothing changes."""
     settings = _settings(body)
-    return Answer(_preview_view(await svc.slow.run(lambda: svc.scheduler.preview_policy(settings))))
+    return Answer(_preview_view(await svc.slow.run(lambda: svc.scheduler.policy_service.preview(settings))))
 
 
 def _settings(body: PolicyRequest) -> dict[str, Any]:

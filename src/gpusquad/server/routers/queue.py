@@ -25,7 +25,7 @@ def get_queue(
     """List pending jobs in queue order. Positions count the jobs of all tenants."""
     offset, held_to = int(cursor or 0), tenant_seen(who, tenant)
     # One more than requested shows whether there is another page.
-    entries = svc.scheduler.queue(offset, limit + 1, held_to)
+    entries = svc.scheduler.queries.queue(offset, limit + 1, held_to)
     shown, tenants = entries[:limit], None if held_to is None else (held_to,)
     with svc.database.read() as c:
         on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MAX_ROWS)

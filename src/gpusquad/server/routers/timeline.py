@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
@@ -12,9 +10,7 @@ from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader
-from gpusquad.server.routers.app_state import kept
 from gpusquad.server.schemas.timeline import TimelineView
-from gpusquad.server.services.queries.plan_forecast import PlanForecaster
 from gpusquad.server.services.queries.timeline import TimelineSpan, timeline
 from gpusquad.server.wiring import Services
 
@@ -24,23 +20,17 @@ USUAL_US = 86_400 * US_PER_S
 """Default span before now; the span after now is half of it."""
 
 
-async def forecaster_of(request: Request) -> PlanForecaster | None:
-    """The plan forecast, if the scheduler has a plan."""
-    services: Services = request.app.state.services
-    context = services.scheduler.context
-    return None if context is None else kept(request.app.state, "ahead", lambda: PlanForecaster(context))
-
-
 @router.get("/timeline", response_model=TimelineView)
 async def get_timeline(
-    who: Reader, svc: Svc, forecaster: Annotated[PlanForecaster | None, Depends(forecaster_of)],
-    from_s: TimeS = None, to_s: TimeS = None, node: QueryLine = None,
+    who: Reader, svc: Svc, from_s: TimeS = None, to_s: TimeS = None, node: QueryLine = None,
 ) -> Answer:  # fmt: skip
     """Show past and running jobs on the cards with predicted ends, reservations, planned starts and maintenance
     windows. By default from a day before now to half a day after; at most 31 days and 20,000 bars. Jobs of other
     tenants are not named; pending ones are left out while the plan has no cards for them."""
     span = _span(svc.clock.now_us(), to_us(from_s), to_us(to_s))
-    return Answer(await svc.slow.run(lambda: timeline(svc, who, forecaster, span, _cards_of(svc, node))))
+    return Answer(
+        await svc.slow.run(lambda: timeline(svc, who, svc.scheduler.queries.forecaster, span, _cards_of(svc, node)))
+    )
 
 
 def _span(now_us: int, from_us: int | None, until_us: int | None) -> TimelineSpan:
@@ -59,7 +49,7 @@ def _cards_of(svc: Services, node: str | None) -> frozenset[str] | None:
     """None: all cards."""
     if node is None:
         return None
-    cards = frozenset(card.id for card in svc.scheduler.cards() if card.node == node)
-    if not cards and all(one.id != node for one in svc.scheduler.nodes()):
+    cards = frozenset(card.id for card in svc.scheduler.node_service.cards() if card.node == node)
+    if not cards and all(one.id != node for one in svc.scheduler.node_service.nodes()):
         raise NotFound(f"there is no node {node!r}", field="node", cure="gpusquad nodes lists them")
     return cards

@@ -107,6 +107,12 @@ class SchedulerContext:
         other.space.fixed = copy(other.space.fixed)
         return other
 
+    def copy_now(self) -> SchedulerState:
+        """Copy of the state at the current time, for an answer. The last pass may be some time ago."""
+        copy = self.copy()
+        copy.now_us = max(copy.now_us, self.clock.now_us())
+        return copy
+
     def notify(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
         """Pass stored events to all listeners. An error in one does not affect the others."""
         for listener in self.listeners:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,20 +15,8 @@ from gpusquad.model.cluster import Cluster
 from gpusquad.model.codec import job_from_dict, job_to_dict
 from gpusquad.model.prediction import Predictor
 from gpusquad.server.answers import (
-    CardStatus,
-    ClusterStatus,
     JobChange,
-    NodeStatus,
-    PendingSummary,
-    PolicyPreview,
-    PolicyStatus,
-    QueueEntry,
-    ReservedStart,
-    WhatIfAnswer,
-    WhenAnswer,
     Who,
-    WhyAnswer,
-    WindowStatus,
 )
 from gpusquad.server.errors import Conflict, NotFound
 from gpusquad.server.services.cluster.agent_watch import AgentWatcher
@@ -117,27 +105,29 @@ class Scheduler:
             ClusterSubmissions(self._context, setup.maker, setup.read_secret) if setup.maker is not None else None
         )
         self._intake = Intake(self._context, self._tenants, self._holds, self._submissions)
-        self._queries = QueryService(self._context, self._intake)
-        self._policy = PolicyService(self._context, self._tenants, setup.mode)
-        self._node_service = NodeService(self._context, self._outcomes, setup.allows_unmanaged)
+        self.queries = QueryService(self._context, self._intake)
+        self.policy_service = PolicyService(self._context, self._tenants, setup.mode)
+        self.node_service = NodeService(
+            self._context, self._outcomes, setup.allows_unmanaged, lambda: self.policy_service.status().mode
+        )
         self._cluster_sync = ClusterSync(
-            self._context, self._outcomes, self._holds, self._node_service, self._sharing_updates,
+            self._context, self._outcomes, self._holds, self.node_service, self._sharing_updates,
             self._intake.next_sequence, self._submissions,
         )  # fmt: skip
         # Called by the outcomes of jobs, in this order.
-        self._outcomes.on_gone = [self._node_service.gang_left]
+        self._outcomes.on_gone = [self.node_service.gang_left]
         self._outcomes.on_held = [self._holds.watch]
         self._outcomes.on_final = [self._holds.job_ended, self._cluster_sync.job_ended]
         reservations = ReservationLog(self._context)
         overruns = Overruns(self._context, reservations)
         self._pass = SchedulerPass(
-            self._context, self._outcomes, self._holds, self._queries, reservations, overruns
+            self._context, self._outcomes, self._holds, self.queries, reservations, overruns
         )  # fmt: skip
         self._context.run_pass = self._pass.run
         progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
         self.watcher = AgentWatcher(
-            self._context, self._node_service, self._outcomes, self._tenants, setup.rules, progress,
+            self._context, self.node_service, self._outcomes, self._tenants, setup.rules, progress,
             self._neighbours,
         )  # fmt: skip
 
@@ -158,11 +148,11 @@ class Scheduler:
         self._tenants.reload()
         with self._setup.database.read() as connection:
             self._intake.count_from(jobs.next_sequence(connection))
-        policies = self._policy.load()
+        policies = self.policy_service.load()
         recovered = restore(
             self._context, self._setup.cluster, policies, self._pass.carry_out, self._holds, self._neighbours.rate
         )
-        self._node_service.load()
+        self.node_service.load()
         if self._context.cluster_engine is not None:
             self._cluster_sync.load()
         self._resume(recovered)
@@ -221,9 +211,6 @@ class Scheduler:
             for row in rows
             if row.state == JobState.RUNNING
         ]
-
-    def unfinished(self) -> list[JobRow]:
-        return list(self._context.rows.values())
 
     def tenants(self) -> list[str]:
         return self._tenants.names()
@@ -333,79 +320,8 @@ class Scheduler:
             raise Conflict(f"job {job_id} has ended: {row.state}")
         raise Conflict(f"job {job_id} is still being accepted", cure="retry")
 
-    # -- answers ---------------------------------------------------------------------------------------------------
-
-    def why(self, job_id: str) -> WhyAnswer:
-        return self._queries.why(job_id)
-
-    def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        return self._queries.pending_summaries(job_ids, most_s)
-
-    def reservations(self) -> dict[str, ReservedStart]:
-        return self._queries.reservations()
-
-    def when(self, job_id: str) -> WhenAnswer:
-        return self._queries.when(job_id)
-
-    def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
-        return self._queries.what_if(spec, who)
-
-    def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]:
-        return self._queries.queue(offset, limit, tenant)
-
-    def positions(self) -> dict[str, int]:
-        return self._queries.positions()
-
-    # -- nodes -----------------------------------------------------------------------------------------------------
-
-    def nodes(self) -> list[NodeStatus]:
-        return self._node_service.nodes()
-
-    def cards(self) -> list[CardStatus]:
-        return self._node_service.cards()
-
-    def cluster(self) -> ClusterStatus:
-        return self._node_service.cluster(self._policy.status().mode)
-
-    def cordon(self, card: str, who: Who, cause: str = "") -> CardStatus:
-        return self._node_service.cordon(card, who, cause)
-
-    def uncordon(self, card: str, who: Who) -> CardStatus:
-        return self._node_service.uncordon(card)
-
-    def drain(self, node: str, who: Who, cause: str = "") -> NodeStatus:
-        return self._node_service.drain(node, who, cause)
-
-    def undrain(self, node: str, who: Who) -> NodeStatus:
-        return self._node_service.undrain(node)
-
-    def windows(self) -> list[WindowStatus]:
-        return self._node_service.windows()
-
-    def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
-                   cause: str = "") -> WindowStatus:  # fmt: skip
-        return self._node_service.add_window(nodes, start_us, end_us, who, cause)
-
-    def remove_window(self, window_id: str, who: Who) -> None:
-        self._node_service.remove_window(window_id)
-
-    # -- policy ----------------------------------------------------------------------------------------------------
-
-    def policy(self) -> PolicyStatus:
-        return self._policy.status()
-
-    def mode_divide(self) -> str:
-        """The mode's divide policy for shared cards."""
-        return self._policy.divide
-
-    def set_policy(self, settings: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
-        return self._policy.set(settings, who, note)
-
-    def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview:
-        return self._policy.preview(settings)
-
     def reload_tenants(self) -> None:
-        self._policy.tenants_changed()
+        self.policy_service.tenants_changed()
         self._sharing_updates.update_all()
 
     def _report(self, report: Report | Sighting) -> None:

@@ -39,7 +39,11 @@ GANG_SIZES = (1, 2, 4, 8, 16)
 class NodeService:
     """Tracks why a card may not be used, and lists nodes and cards."""
 
-    def __init__(self, context: SchedulerContext, outcomes: Outcomes, allows_unmanaged: Callable[[str], bool]) -> None:
+    def __init__(
+        self, context: SchedulerContext, outcomes: Outcomes, allows_unmanaged: Callable[[str], bool],
+        mode: Callable[[], str],
+    ) -> None:  # fmt: skip
+        self._mode = mode
         """``allows_unmanaged``: whether jobs may share a card on which an unmanaged process runs."""
         self._context = context
         self._outcomes = outcomes
@@ -107,7 +111,7 @@ class NodeService:
         """Description of the unmanaged processes on the card. None: there are none."""
         return self._unmanaged.get(card)
 
-    def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
+    def cordon(self, card: str, who: Who, cause: str = "") -> CardStatus:
         self._check(card, self._context.fixed.card_index, "card")
         mark = self._mark("cordon", card, who, cause)
 
@@ -130,7 +134,7 @@ class NodeService:
         self._context.loop.call(handle)
         return self._card(card)
 
-    def drain(self, node: str, who: Who, cause: str) -> NodeStatus:
+    def drain(self, node: str, who: Who, cause: str = "") -> NodeStatus:
         self._check(node, self._context.fixed.node_index, "node")
         mark = self._mark("drain", node, who, cause)
 
@@ -152,7 +156,7 @@ class NodeService:
         return self._node(node)
 
     def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
-                   cause: str) -> WindowStatus:  # fmt: skip
+                   cause: str = "") -> WindowStatus:  # fmt: skip
         for node in nodes:
             self._check(node, self._context.fixed.node_index, "node")
         if end_us is not None and end_us <= max(start_us, self._context.clock.now_us()):
@@ -191,7 +195,7 @@ class NodeService:
     def cards(self) -> list[CardStatus]:
         return [card for node in self.nodes() for card in node.cards]
 
-    def cluster(self, mode: str) -> ClusterStatus:
+    def cluster(self) -> ClusterStatus:
         with self._context.lock:
             state = self._context.state
             idle = _usable_idle(state)
@@ -200,7 +204,8 @@ class NodeService:
         return ClusterStatus(
             gpus=len(cards), free=sum(c.state == "free" for c in cards), usable=usable,
             unhealthy=sum(c.state == "cordoned" for c in cards),
-            taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._context.simulated, mode=mode,
+            taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._context.simulated,
+            mode=self._mode(),
         )  # fmt: skip
 
     # -- inside a pass ---------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class ProgressTracking:
         if left is None:
             return None
         uses, now_us = self._context.predictor.uses, self._context.clock.now_us()
-        end_us, high_end_us = now_us + max(0, left.at(uses.shadow)), now_us + max(0, left.at(uses.promise))
+        end_us, high_end_us = now_us + max(0, left.at(uses.shadow)), now_us + max(0, left.at(uses.reservation))
         why = f"{row.id} needs longer than predicted, by its progress"
         return row.attempt, EndPredicted(row.id, end_us, why, max(end_us, high_end_us))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.explain import explain
@@ -15,7 +15,7 @@ from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.server.answers import PendingSummary, ReservedStart
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.holds import reasons_held
-from gpusquad.server.services.queries.etas import Etas
+from gpusquad.server.services.queries.plan_forecast import PlanForecaster
 from gpusquad.server.services.runtime.records import seats_of
 from gpusquad.store.jobs import JobRow
 
@@ -23,10 +23,9 @@ from gpusquad.store.jobs import JobRow
 class PendingSummaries:
     """Summaries of many jobs."""
 
-    def __init__(self, context: SchedulerContext, copy: Callable[[], SchedulerState], etas: Etas) -> None:
+    def __init__(self, context: SchedulerContext, forecaster: PlanForecaster) -> None:
         self._context = context
-        self._copy = copy
-        self._etas = etas
+        self._forecaster = forecaster
 
     def of(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
         """As many as can be computed in ``most_s`` after the copy is made, at least one."""
@@ -41,8 +40,8 @@ class PendingSummaries:
         return found | (self._pending(pending, most_s) if pending else {})
 
     def _pending(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        starts = self._etas.starts(len(self._context.state.queue), wait=True)
-        copy = self._copy()
+        starts = self._forecaster.starts(wait=True)
+        copy = self._context.copy_now()
         positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
         promises = {job_id: _reserved(copy.timeline.reservations.get(job_id), copy.space.fixed) for job_id in positions}
         found: dict[str, PendingSummary] = {}

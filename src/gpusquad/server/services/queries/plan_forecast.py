@@ -1,29 +1,40 @@
-"""Forecast of the plan for the timeline: ends of running gangs, starts of pending ones, and their cards.
+"""Forecast of the plan: ends of running gangs, starts of pending ones, and their cards.
 
-Computed on a copy beside the scheduler. The lock is held for one copy and to read the running gangs. The forecast is
-refreshed when it is requested.
+The queue table, the summaries of pending jobs and the timeline read the same forecast. It is computed on a copy beside
+the scheduler and refreshed when it is requested. The lock is held for one copy and to read the running gangs.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import structlog
 
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
-from gpusquad.core.explain.forecast import Replay
+from gpusquad.core.explain.forecast import Eta, Replay
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.server.answers import EndAnswer
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.queries.etas import FRESH_S, MAX_PENDING, REST, STEPS
 
+STEPS = 300
+"""Replay steps. Jobs that start later have no forecast here (``when`` looks further)."""
+MAX_PENDING = 3000
+"""Longer queues are not replayed."""
+FRESH_S = 2.0
+REST = 20.0
+"""Pause after a replay, as a multiple of its duration, to use a small part of one core."""
+RANGE_S = 0.5
+"""If one replay takes longer than this, the second one for the P90 start is skipped."""
 FIRST_S = 0.5
-_log = structlog.get_logger("gpusquad.ahead")
+"""Longest wait of a caller for the first forecast."""
+_log = structlog.get_logger("gpusquad.plan_forecast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class PlannedRun:
     cards: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanForecast:
     """The plan forecast at one time."""
 
@@ -72,6 +83,11 @@ class PlanForecast:
     runs: tuple[PlannedRun, ...] = ()
     unknown: int = 0
     """Pending jobs that start after the last replay step."""
+
+    @cached_property
+    def starts(self) -> Mapping[str, Eta]:
+        """Job to forecast start."""
+        return {run.owner.id: Eta(run.start_us, run.high_us) for run in self.runs}
 
 
 class PlanForecaster:
@@ -112,21 +128,42 @@ class PlanForecaster:
 
     def plan(self) -> PlanForecast | None:
         """The last forecast; the first caller waits briefly for it. None: the queue is too long, or no forecast yet."""
-        waiting = len(self._context.state.queue)
-        if waiting > MAX_PENDING:
+        if self._pending > MAX_PENDING:
             return None
+        if self._is_due():
+            self._refresh_beside()
+        self._first.wait(FIRST_S)
+        return self._plan
+
+    def starts(self, wait: bool = False) -> Mapping[str, Eta]:
+        """Job to forecast start, without waiting for a newer forecast. ``wait``: compute it first if it is due."""
+        if not 0 < self._pending <= MAX_PENDING:
+            return {}
+        if self._is_due():
+            if wait:
+                self._refresh()
+            else:
+                self._refresh_beside()
+        return {} if self._plan is None else self._plan.starts
+
+    @property
+    def _pending(self) -> int:
+        return len(self._context.state.queue)
+
+    def _is_due(self) -> bool:
+        """Whether the caller must refresh the forecast. True for one caller at a time."""
         with self._lock:
             due = not self._is_busy and time.monotonic() >= self._not_before_s
             self._is_busy = self._is_busy or due
-        if due:
-            threading.Thread(target=self._refresh, name="ahead", daemon=True).start()
-        self._first.wait(FIRST_S)
-        return self._plan
+        return due
+
+    def _refresh_beside(self) -> None:
+        threading.Thread(target=self._refresh, name="plan-forecast", daemon=True).start()
 
     def _refresh(self) -> None:
         began_s = time.monotonic()
         try:
-            self._plan = planned(self._copy())
+            self._plan = planned(self._context.copy_now())
         except Exception:
             _log.exception("plan not forecast")
         with self._lock:
@@ -135,27 +172,24 @@ class PlanForecaster:
             self._not_before_s = time.monotonic() + max(FRESH_S, REST * took_s)
         self._first.set()
 
-    def _copy(self) -> SchedulerState:
-        copy = self._context.copy()
-        copy.now_us = max(copy.now_us, self._context.clock.now_us())
-        return copy
-
 
 def planned(state: SchedulerState) -> PlanForecast:
-    """All pending jobs of this state, replayed with the median and with the high quantile of all run times."""
+    """All pending jobs of this state, replayed with the median of all run times, and with the high quantile if that is
+    fast enough."""
     waiting = list(state.queue)
     if not waiting:
         return PlanForecast(state.now_us)
-    mid, high = Replay(state, "mid"), Replay(state, "high")
     pending = {one.job.id for one in waiting}
+    began_s = time.monotonic()
+    mid = Replay(state, "mid")
     mid.run(pending, STEPS)
-    high.run(pending, STEPS)
+    high_starts = _high_starts(state, pending) if time.monotonic() - began_s <= RANGE_S else {}
     runs: list[PlannedRun] = []
     for position, one in enumerate(waiting, 1):
         start_us = mid.started.get(one.job.id)
         if start_us is None:
             continue
-        high_us = high.started.get(one.job.id)
+        high_us = high_starts.get(one.job.id)
         # Longer runs can let a gang start earlier, so the P90 start is bounded.
         high_us = None if high_us is None else max(start_us, high_us)
         runs.append(PlannedRun(
@@ -164,6 +198,13 @@ def planned(state: SchedulerState) -> PlanForecast:
             _cards(mid.placed.get(one.job.id), state.space.fixed),
         ))  # fmt: skip
     return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs))
+
+
+def _high_starts(state: SchedulerState, pending: Set[str]) -> dict[str, int]:
+    """Starts if every gang runs for the high quantile of its predicted time."""
+    replay = Replay(state, "high")
+    replay.run(pending, STEPS)
+    return replay.started
 
 
 def _owner(job: Job) -> BarOwner:

@@ -33,13 +33,14 @@ from gpusquad.server.errors import NotFound
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.prediction.accuracy import record_of
-from gpusquad.server.services.queries.etas import Etas
 from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, reservations_of
+from gpusquad.server.services.queries.plan_forecast import PlanForecaster
 from gpusquad.server.services.runtime.records import forecast_of, places_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import forecasts
 from gpusquad.store.forecasts import ForecastRow
+from gpusquad.store.jobs import JobRow
 
 STEPS = 2000
 """Replay steps for a query whose caller waits."""
@@ -54,7 +55,8 @@ class QueryService:
     def __init__(self, context: SchedulerContext, intake: Intake) -> None:
         self._context = context
         self._intake = intake
-        self._etas = Etas(self._copy)
+        self.forecaster = PlanForecaster(context)
+        """Forecast of the whole plan, for the queue table, summaries and the timeline."""
         self._forecasts: deque[ForecastRow] = deque(maxlen=MAX_FORECASTS)
         """Given to callers and not stored yet."""
 
@@ -64,7 +66,7 @@ class QueryService:
             raise NotFound(f"job {job_id} has ended or does not exist")
         if row.state == JobState.HELD:
             return WhyAnswer(None, held_for(row))
-        copy = self._copy()
+        copy = self._context.copy_now()
         if job_id not in copy.queue:
             return WhyAnswer(None, [])
         return WhyAnswer(explain.position(copy, job_id), explain.why(copy, job_id))
@@ -73,7 +75,7 @@ class QueryService:
         row = self._context.rows.get(job_id)
         if row is None:
             raise NotFound(f"job {job_id} has ended or does not exist")
-        copy = self._copy()
+        copy = self._context.copy_now()
         forecast, accuracy = _or_none(forecast_of(row)), self._accuracy()
         record = None if forecast is None else self._record(row.tenant, forecast.source)
         if job_id not in copy.queue:
@@ -86,7 +88,7 @@ class QueryService:
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
         job, predicted = self._intake.imagine(spec, who)
-        forecast, copy = predicted.forecast, self._copy()
+        forecast, copy = predicted.forecast, self._context.copy_now()
         answer = explain.what_if(copy, job, forecast, STEPS)
         eta, waits = answer.eta, answer.refused is None and not answer.starts_now
         return WhatIfAnswer(
@@ -95,9 +97,9 @@ class QueryService:
             answer.delayed, answer.preempted, _why_if(copy, job, forecast) if waits else (),
         )  # fmt: skip
 
-    def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
+    def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]:
         """One page of the queue in order, with the first blocking reason of each job. Positions count all tenants."""
-        starts = self._etas.starts(len(self._context.state.queue))
+        starts = self.forecaster.starts()
         with self._context.lock:
             state = self._context.state
             if tenant is None:
@@ -107,23 +109,22 @@ class QueryService:
                 page = islice(mine, offset, offset + limit)
             return [_entry(state, state.queue.at(at), at + 1, starts) for at in page]
 
+    def unfinished(self) -> list[JobRow]:
+        """Rows of all jobs that have not ended."""
+        return list(self._context.rows.values())
+
     def positions(self) -> dict[str, int]:
         with self._context.lock:
             return {waiting.job.id: at for at, waiting in enumerate(self._context.state.queue, 1)}
 
     def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
         """Summaries of many pending jobs from one copy. Jobs not reached in ``most_s`` are left out."""
-        return PendingSummaries(self._context, self._copy, self._etas).of(job_ids, most_s)
+        return PendingSummaries(self._context, self.forecaster).of(job_ids, most_s)
 
     def reservations(self) -> dict[str, ReservedStart]:
         """Reservations of pending jobs."""
         with self._context.lock:
             return reservations_of(self._context.state)
-
-    def _copy(self) -> SchedulerState:
-        copy = self._context.copy()
-        copy.now_us = max(copy.now_us, self._context.clock.now_us())
-        return copy
 
     def _accuracy(self) -> AccuracyAnswer | None:
         with self._context.database.read() as connection:

@@ -132,8 +132,10 @@ def _named(job_id: str, owner: _NamedResource, who: Who) -> Plain:
 def _windows(svc: Services, over: Iterable[MarkRow], span: TimelineSpan, cards: Cards) -> list[Plain]:
     past = [WindowStatus(row.id, tuple(row.target.split(",")), row.start_us, row.end_us, row.by, row.cause)
             for row in over]  # fmt: skip
-    known = {one.id: one for one in [*past, *svc.scheduler.windows()] if span.touches(one.start_us, one.end_us)}
+    known = {
+        one.id: one for one in [*past, *svc.scheduler.node_service.windows()] if span.touches(one.start_us, one.end_us)
+    }
     if cards is None:
         return [window_view(one) for one in known.values()]
-    nodes = {card.node for card in svc.scheduler.cards() if card.id in cards}
+    nodes = {card.node for card in svc.scheduler.node_service.cards() if card.id in cards}
     return [window_view(one) for one in known.values() if nodes & set(one.nodes)]
