@@ -1,4 +1,4 @@
-# Everything runs inside .venv. `make setup` makes it, and every other target calls that first.
+# Everything runs inside .venv. `make setup` creates it; every other target runs that first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # One more process than cores, because many tests wait for a process, a browser or a database.
 JOBS   ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-# Neighbouring tests stay in one process, so that fixtures of a file are made once. A process without work takes over tests.
+# Tests of a file stay in one process, so that its fixtures are created once. A process without work takes over tests.
 SPREAD := -n $(JOBS) --dist worksteal
-# In CI a test that failed is run once more and named as "rerun" in the summary, with the reason: with thousands of tests on
-# real processes a change should not be refused for a machine that was slow once. Whatever is named there is a fault to mend.
+# In CI a failed test runs a second time and is listed as "rerun" with the reason. With thousands of tests on real
+# processes, a single slow moment of the machine should not fail a change. Every listed test is a bug to fix.
 AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR --rerun-show-tracebacks)
 
 .DEFAULT_GOAL := help
@@ -18,27 +18,27 @@ AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR --rerun-show-tracebacks)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv and install gpusquad with its development tools
+setup: $(STAMP) ## Create .venv and install gpusquad with its development tools
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "gpusquad needs Python 3.11 or newer. Name one: make setup PYTHON=python3.12" >&2; exit 1; }
+		echo "gpusquad needs Python 3.11 or later. Choose one: make setup PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
-		echo "Could not make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+		echo "Could not create a virtual environment. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
-# The dashboard. The wheel has it built; a checkout works without it, but for the page itself.
+# The dashboard. The wheel contains the built files; a checkout works without them, except for the dashboard itself.
 WEB_PAGE := src/gpusquad/server/static/index.html
 WEB_LIBS := web/node_modules/.package-lock.json
 WEB_FILES := $(shell find web/src web/public -type f -not -name '*.test.ts') web/index.html web/tsconfig.json \
 	web/vite.config.ts
 NPM := cd web && npm --loglevel error
 
-web: $(WEB_PAGE) ## Build the dashboard (needs Node.js 20 or newer)
+web: $(WEB_PAGE) ## Build the dashboard (needs Node.js 20 or later)
 
 $(WEB_LIBS): web/package.json web/package-lock.json
-	@command -v npm >/dev/null || { echo "The dashboard is built with Node.js 20 or newer, which is not here." >&2; exit 1; }
+	@command -v npm >/dev/null || { echo "The dashboard needs Node.js 20 or later, which is not installed." >&2; exit 1; }
 	$(NPM) ci --no-audit --no-fund
 	@touch $@
 
@@ -46,29 +46,29 @@ $(WEB_PAGE): $(WEB_LIBS) $(WEB_FILES)
 	$(NPM) run --silent build -- --logLevel warn
 	@touch $@
 
-test-web: setup web chromium ## Test the dashboard: its logic, and in a real Chromium before a real service
+test-web: setup web chromium ## Test the dashboard: unit tests, then Chromium with a real service
 	$(NPM) run --silent test
 	$(BIN)/pytest $(SPREAD) $(AGAIN) tests/web tests/server/test_web.py
 
-# Kubernetes is built meanwhile, with the time that the tests leave. If that fails, test-kube tries again and shows why.
+# Kubernetes is built in the background during the tests. If that fails, test-kube builds it again and shows the error.
 KUBE_AHEAD := setsid nice -n 19 make --no-print-directory kube
 KUBE_LOG   := out/kube-build.log
 
-test: setup web chromium ## Run every test (JOBS=1 for one process)
+test: setup web chromium ## Run all tests (JOBS=1 for one process)
 	$(NPM) run --silent test
 	@mkdir -p $(dir $(KUBE_LOG)); $(KUBE_AHEAD) >$(KUBE_LOG) 2>&1 & builder=$$!; \
 	trap 'kill -- -$$builder 2>/dev/null' EXIT; \
-	echo "Kubernetes is built in the background where it is missing: $(KUBE_LOG)"; \
+	echo "Building Kubernetes in the background if it is missing; log: $(KUBE_LOG)"; \
 	$(BIN)/pytest $(SPREAD) $(AGAIN) --ignore=tests/kube || exit 1; \
 	wait $$builder; trap - EXIT
 	@$(MAKE) --no-print-directory test-kube
 
-# One process: the tests share a control plane, and a machine can be a node only once. Elsewhere than in CI they are left
-# out with a word where Kubernetes cannot be had.
-test-kube: setup ## Run the tests that need a real Kubernetes, which is built the first time (minutes)
+# One process, because the tests share a control plane and a machine can be a node only once. Outside CI they are
+# skipped with a message if Kubernetes cannot be built.
+test-kube: setup ## Run the tests on a real Kubernetes, which is built the first time (minutes)
 	@if $(MAKE) --no-print-directory kube; then GPUSQUAD_KUBE=1 $(BIN)/pytest -n 0 $(AGAIN) tests/kube; \
 	elif [ "$$CI" = true ]; then exit 1; \
-	else echo "Left out: the tests on a real Kubernetes, which could not be built here (see above)." >&2; fi
+	else echo "Skipped: tests on a real Kubernetes, which could not be built here (see above)." >&2; fi
 
 lint: setup ## Check style, types and import directions
 	$(BIN)/ruff check .
@@ -76,29 +76,29 @@ lint: setup ## Check style, types and import directions
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-format: setup ## Format the code and mend what ruff can mend
+format: setup ## Format the code and apply ruff's automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Print the scoreboard: each claim beside its bar and baseline
+bench: setup ## Print the scoreboard: each claim with its threshold and baseline
 	$(BIN)/python -m bench run --all
 
-run: setup ## Start the service of this machine, run sample jobs through it and show the queue
+run: setup ## Start the service on this machine, run sample jobs and show the queue
 	@examples/tour.sh $(BIN)/gpusquad
 
-postgresql: ## Install PostgreSQL's server, which the tests start for themselves (Debian and Ubuntu, as root)
+postgresql: ## Install the PostgreSQL server, which the tests start themselves (Debian and Ubuntu, as root)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; }
 
-# Fonts too: without one for Korean the pictures show boxes.
-chromium: ## Install Chromium, which the dashboard's tests use (Debian and Ubuntu, as root)
+# With fonts: without a Korean font, screenshots show boxes.
+chromium: ## Install Chromium for the dashboard tests (Debian and Ubuntu, as root)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			chromium fonts-dejavu-core fonts-nanum >/dev/null; }
 
 KUBE_PACKAGES := containerd runc containernetworking-plugins busybox-static openssl
 
-kube: ## Get or build a real Kubernetes, which tests/kube starts for itself (Debian and Ubuntu, as root; needs Go)
+kube: ## Find or build a real Kubernetes, which tests/kube starts itself (Debian and Ubuntu, as root; needs Go)
 	@dpkg -s $(KUBE_PACKAGES) >/dev/null 2>&1 || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			$(KUBE_PACKAGES) >/dev/null; }

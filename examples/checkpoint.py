@@ -1,6 +1,6 @@
-"""A job that can be stopped for another one and goes on later: it saves when told to end, and begins where it left off.
+"""A preemptible job: it saves its state on SIGTERM and continues from the saved state.
 
-checkpoint.py [STEPS [SECONDS_A_STEP]]
+checkpoint.py [STEPS [SECONDS_PER_STEP]]
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 try:
-    from gpusquad import progress  # tells the queue how far we are
+    from gpusquad import progress  # reports the progress to gpusquad
 except ImportError:
     progress = print
 
@@ -20,17 +20,17 @@ saved = Path(os.environ.get("GPUSQUAD_CHECKPOINT_DIR", "."), "steps")
 
 
 def save() -> None:
-    beside = saved.with_suffix(".new")
-    beside.write_text(str(step))
-    beside.replace(saved)  # whoever is killed before this leaves the old one whole
+    draft = saved.with_suffix(".new")
+    draft.write_text(str(step))
+    draft.replace(saved)  # a kill before this line leaves the old file intact
 
 
-told_to_end = []
-signal.signal(signal.SIGTERM, lambda *_: told_to_end.append(True))  # saved by the loop, where the state is whole
+stop_requests = []
+signal.signal(signal.SIGTERM, lambda *_: stop_requests.append(True))  # the loop saves, between two steps
 
 step = int(saved.read_text()) if saved.exists() else 0
 print(f"begins at step {step}")
-while step < steps and not told_to_end:
+while step < steps and not stop_requests:
     time.sleep(step_s)  # the work
     step += 1
     progress(step, steps)

@@ -1,4 +1,4 @@
-"""A small training run for a real GPU: python3 examples/torch_train.py [STEPS]. Says how far it is."""
+"""A small training run on a real GPU that reports its progress: python3 examples/torch_train.py [STEPS]"""
 
 import sys
 

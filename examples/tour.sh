@@ -1,5 +1,5 @@
 #!/bin/sh
-# A tour of the queue on this machine: sample jobs go in, run, and come out. Each command is shown before it runs.
+# A tour of the queue on this machine: submits sample jobs and waits for them. Each command is shown before it runs.
 # Usage: examples/tour.sh [GPUSQUAD]   (the command to use; default: gpusquad)
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ step when needs-all-eight
 step wait train needs-all-eight
 echo
 echo "\$ gpusquad wait (the twenty jobs of the sweep)"
-# shellcheck disable=SC2086 -- one word a job
+# shellcheck disable=SC2086 -- one word per job
 "$gpusquad" wait $sweep >/dev/null
 step logs needs-all-eight
 step history --limit 30

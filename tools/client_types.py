@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes src/gpusquad/client/types.py: the types of the API's answers, from the service's description of its API.
+"""Writes src/gpusquad/client/types.py: types of the API responses, from the OpenAPI description of the service.
 
-    .venv/bin/python tools/client_types.py           # after a field of an answer changed
+    .venv/bin/python tools/client_types.py           # after a change of a response
     .venv/bin/python tools/client_types.py --check   # exit with 1 if the file is out of date
 
-The client needs nothing but the standard library, so it cannot import the server's schemas.
+The client needs only the standard library, so it cannot import the server's schemas.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
         return f"{name} = {_type(schema)}"
     required = set(schema.get("required", ()))
     fields = [
-        f"    {field}: {_type(of) if field in required else f'NotRequired[{_type(of)}]'}"
-        for field, of in schema["properties"].items()
+        f"    {field}: {_type(value) if field in required else f'NotRequired[{_type(value)}]'}"
+        for field, value in schema["properties"].items()
     ]
     return "\n".join([f"class {name}(TypedDict):", *fields])
 
@@ -91,7 +91,7 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"Literal[{', '.join(map(repr, schema.get('enum', [schema.get('const')])))}]"
     for union in ("anyOf", "oneOf"):
         if union in schema:
-            return " | ".join(dict.fromkeys(_type(one) for one in schema[union]))
+            return " | ".join(dict.fromkeys(_type(option) for option in schema[union]))
     kind = schema.get("type")
     if kind == "array":
         return f"list[{_type(schema.get('items', {}))}]"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints every name that users and their programs depend on, one a line, sorted: compare two versions with diff.
+"""Prints every name that users and their programs depend on, one per line and sorted. Compare versions with diff.
 
     .venv/bin/python tools/public_names.py > names.txt
 
@@ -45,8 +45,8 @@ def _api() -> Iterator[str]:
         for method, operation in operations.items():
             name = f"api {method.upper()} {path}"
             yield name
-            for one in operation.get("parameters", ()):
-                yield f"{name} ?{one['name']}"
+            for parameter in operation.get("parameters", ()):
+                yield f"{name} ?{parameter['name']}"
             for body in operation.get("requestBody", {}).get("content", {}).values():
                 yield from (f"{name} < {line}" for line in _fields(body.get("schema", {}), schemas))
             for status, response in operation.get("responses", {}).items():
@@ -62,8 +62,8 @@ def _fields(schema: Mapping[str, Any], schemas: Mapping[str, Any], prefix: str =
         yield from _fields(schemas.get(schema["$ref"].rpartition("/")[2], {}), schemas, prefix, depth + 1)
         return
     for key in ("anyOf", "oneOf", "allOf"):
-        for one in schema.get(key, ()):
-            yield from _fields(one, schemas, prefix, depth + 1)
+        for option in schema.get(key, ()):
+            yield from _fields(option, schemas, prefix, depth + 1)
     if "items" in schema:
         yield from _fields(schema["items"], schemas, f"{prefix}[]", depth + 1)
     for name, value in schema.get("properties", {}).items():
@@ -97,8 +97,8 @@ def _cli() -> Iterator[str]:
     def walk(command: Any, path: str) -> Iterator[str]:
         command = getattr(command, "real", command)
         yield path
-        for one in getattr(command, "params", ()):
-            yield f"{path} {' '.join(sorted([*one.opts, *one.secondary_opts]))}"
+        for option in getattr(command, "params", ()):
+            yield f"{path} {' '.join(sorted([*option.opts, *option.secondary_opts]))}"
         group = getattr(command, "list_commands", None)
         if group is not None:
             context = click.Context(command)
@@ -117,9 +117,9 @@ def _policies() -> Iterator[str]:
         for name in sorted(registry.names(kind)):
             yield f"{kind} {name}"
             cls = registry.find(kind, name)
-            for one in fields(cls) if hasattr(cls, "__dataclass_fields__") else ():
-                default = "" if one.default is MISSING else f"={one.default}"
-                yield f"{kind} {name}:{one.name}{default}"
+            for parameter in fields(cls) if hasattr(cls, "__dataclass_fields__") else ():
+                default = "" if parameter.default is MISSING else f"={parameter.default}"
+                yield f"{kind} {name}:{parameter.name}{default}"
 
 
 def _modes() -> Iterator[str]:

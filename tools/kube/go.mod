@@ -1,4 +1,4 @@
-// The programs of a Kubernetes control plane, for tests. build.py compiles them; nothing of ours is written in Go.
+// The programs of a Kubernetes control plane, for tests. build.py compiles them; gpusquad itself contains no Go code.
 module gpusquad/tools/kube
 
 go 1.26.0

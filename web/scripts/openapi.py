@@ -1,4 +1,4 @@
-"""Prints the API's description, and a short mark of what in it matters to the page's types."""
+"""Prints the OpenAPI description of the service, and a hash of the names that the dashboard's types depend on."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ def description() -> dict[str, Any]:
 
 
 def mark(described: dict[str, Any]) -> str:
-    """Names only: how a version of a library words the same schema does not make the types stale."""
+    """Hash of names only, so that another library version with other wording does not make the types stale."""
     return hashlib.sha256("\n".join(sorted(_names(described))).encode()).hexdigest()[:16]
 
 
 def _names(described: dict[str, Any]) -> list[str]:
     routes = [
-        f"{method} {path} {sorted(one['name'] for one in operation.get('parameters', ()))}"
+        f"{method} {path} {sorted(parameter['name'] for parameter in operation.get('parameters', ()))}"
         for path, operations in described["paths"].items()
         for method, operation in operations.items()
     ]
     fields = [
-        f"{name}.{field} {of.get('enum', '')}"
+        f"{name}.{field} {definition.get('enum', '')}"
         for name, schema in described["components"]["schemas"].items()
-        for field, of in schema.get("properties", {}).items()
+        for field, definition in schema.get("properties", {}).items()
     ]
     return routes + fields
 
 
 if __name__ == "__main__":
-    found = description()
-    print(json.dumps({"mark": mark(found), "schema": found}))
+    openapi = description()
+    print(json.dumps({"mark": mark(openapi), "schema": openapi}))

@@ -7,7 +7,7 @@ import { openLanguage } from "./i18n";
 import "./styles/tokens.css";
 import "./styles/base.css";
 
-session.open(location, history); // first of all: a token in the address goes out of it
+session.open(location, history); // first: it takes a token out of the address
 openTheme();
 openLanguage();
 createRoot(document.getElementById("root")!).render(<StrictMode><App /></StrictMode>);

@@ -119,4 +119,4 @@ def holder(owner: str, run_as: tuple[int, int] | None = None) -> Holder:
 
 def clients(quota: SquadQuota) -> Mapping[str, dict]:
     status = quota.status(CARD.id)
-    return {one["id"]: one for one in status["tenants"]}  # type: ignore[attr-defined]
+    return {client["id"]: client for client in status["tenants"]}  # type: ignore[attr-defined]

@@ -165,7 +165,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_driver")
 def test_cost_is_the_growth_of_used_memory_when_nvml_lists_no_processes() -> None:
-    grown = [MIB * one for one in (100, 620, 120, 622, 120, 621, 120)]
+    grown = [MIB * mib for mib in (100, 620, 120, 622, 120, 621, 120)]
     assert context_cost.measure(FakeNvmlCard(grown)) == 502 * MIB  # type: ignore[arg-type]
 
 
@@ -181,7 +181,7 @@ def test_cost_is_the_growth_of_used_memory_when_nvml_lists_no_processes() -> Non
 )
 def test_measurement_fails_when_the_used_memory_is_implausible(used: tuple[int, ...]) -> None:
     with pytest.raises(context_cost.DriverError, match="others use it at the same time"):
-        context_cost.measure(FakeNvmlCard([MIB * one for one in used]))  # type: ignore[arg-type]
+        context_cost.measure(FakeNvmlCard([MIB * mib for mib in used]))  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")

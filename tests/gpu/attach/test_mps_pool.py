@@ -45,9 +45,9 @@ def test_dead_mps_daemon_is_started_again(pool: MpsPool, mps: FakeMps) -> None:
 
 def test_repair_is_rate_limited(pool: MpsPool, mps: FakeMps) -> None:
     pool.repair()
-    asked = len(mps.commands)
+    count = len(mps.commands)
     pool.repair()
-    assert len(mps.commands) == asked
+    assert len(mps.commands) == count
 
 
 def test_stop_ends_mps_and_removes_its_pipes(pool: MpsPool, mps: FakeMps) -> None:

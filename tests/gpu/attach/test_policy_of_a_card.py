@@ -75,7 +75,7 @@ def test_policy_changes_while_clients_run(place: Place, store: Database) -> None
     status = service.service.get("0").status
     assert status is not None
     assert (status["policy"], status["failure"]) == ("priority", "")
-    assert {one["job"] for one in status["tenants"]} == {"job-of-a", "job-of-b"}
+    assert {client["job"] for client in status["tenants"]} == {"job-of-a", "job-of-b"}
     assert all(player.process.poll() is None for player in players)
 
 
@@ -143,20 +143,20 @@ def test_hanging_daemon_is_reported_and_gets_the_policy_when_it_continues(place:
 def test_policy_set_during_another_change_is_applied_next(place: Place, monkeypatch) -> None:
     quota = place.quota()
     attach(quota, "a")
-    divides, asked, may_answer = SquadDivides(), threading.Event(), threading.Event()
+    divides, is_called, may_answer = SquadDivides(), threading.Event(), threading.Event()
     divides.use(quota)
     real = card_manager.ask
 
     def ask_slowly(socket: Path, question: dict, *rest: float) -> dict:
         if question.get("policy") == "jct":
-            asked.set()
+            is_called.set()
             assert may_answer.wait(10)
         return real(socket, question, *rest)
 
     monkeypatch.setattr(card_manager, "ask", ask_slowly)
     first = threading.Thread(target=divides.set, args=(CARD.id, "jct"))
     first.start()
-    assert asked.wait(10)
+    assert is_called.wait(10)
     divides.set(CARD.id, "slo")
     may_answer.set()
     first.join()

@@ -227,11 +227,11 @@ def test_neighbour_in_the_mps_pool_survives_a_kill_after_drain(place: Place, mps
     for player in (killed, neighbour):
         player.stage()
         player.send("stage.play(given)", FOREVER)
-    until(lambda: all(one["attained_us"] > 0 for one in clients(quota).values()), "the clients do not run")
+    until(lambda: all(client["attained_us"] > 0 for client in clients(quota).values()), "the clients do not run")
     mps.put("clients", f"{killed.process.pid}\n{neighbour.process.pid}\n")
     assert quota.drain(holder("a"), within_s=60.0)
-    asked = [line for line in mps.commands if line.startswith("terminate_client")]
-    assert [line.split()[2] for line in asked] == [str(killed.process.pid)]
+    commands = [line for line in mps.commands if line.startswith("terminate_client")]
+    assert [line.split()[2] for line in commands] == [str(killed.process.pid)]
     killed.kill()
     before_us = clients(quota)["b/0"]["attained_us"]
     until(lambda: clients(quota)["b/0"]["attained_us"] > before_us + 1_000_000, "the neighbour does not continue")

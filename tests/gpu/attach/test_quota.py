@@ -36,7 +36,7 @@ def test_shared_clients_are_in_one_mps_pool_and_isolated_ones_are_not(place: Pla
     prompt = attach(quota, "c", sharing_params=SharingParams(slo=Slo(latency_us=1000))).env
     alone = attach(quota, "d", isolation="isolated").env
     assert len({some[PIPES], urgent[PIPES], prompt[PIPES]}) == 1
-    assert [one[PRIORITY] for one in (some, urgent, prompt)] == ["1", "0", "0"]
+    assert [env[PRIORITY] for env in (some, urgent, prompt)] == ["1", "0", "0"]
     assert not Path(alone[PIPES]).exists()
     assert PRIORITY not in alone
     assert mps.count("-d") == 1
@@ -443,7 +443,7 @@ def test_no_daemon_is_started_for_a_card_without_clients(place: Place) -> None:
 
 def test_release_all_but_keeps_an_owner_with_a_slash(place: Place) -> None:
     quota = place.quota()
-    one = Holder("job/1", "0")
-    quota.attach([CARD], one, Share(MIB), SharingParams())
+    client = Holder("job/1", "0")
+    quota.attach([CARD], client, Share(MIB), SharingParams())
     quota.release_all_but({"job/1"})
     assert set(clients(quota)) == {"job/1/0"}

@@ -167,13 +167,13 @@ def test_attach_records_are_read_as_written(
 ) -> None:
     records = AttachRecords(tmp_path_factory.mktemp("records") / "told.json")
     expected: dict[str, AttachRecord] = {}
-    for name, one in changes:
-        if one is None:
+    for name, record in changes:
+        if record is None:
             records.drop(name)
             expected.pop(name, None)
         else:
-            records.keep(name, one)
-            expected[name] = one
+            records.keep(name, record)
+            expected[name] = record
     assert records.all() == expected
 
 

@@ -1,8 +1,8 @@
-"""A simulated card: tenants' kernels run under the real loop and a real policy, in virtual time.
+"""A simulated card: kernels of GPU clients under the real squad loop and a real policy, in virtual time.
 
-Kernels of a tenant run one after another and are never interrupted. Those of several tenants run at once, each as fast
-as ``effective`` says for the shares of those that run at that moment. The gate and the lending of idle parts are those
-of the shim: a tenant launches while its credit lasts, or while nothing holds it because all its mates are idle.
+Kernels of one client run one after another without interruption. Kernels of several clients run concurrently, at the
+speeds that ``effective`` gives for the shares of the running clients. The gate and lending work as in the shim: a
+client launches while it has credit, or while all its neighbours are idle.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tests.gpu.daemon.memory_region import MemoryRegion
 _TINY = 1e-6
 _SLOWLY = 0.2
 _BATCH = 16
-"""A batch job does so many kernels an iteration."""
+"""Kernels per iteration of a batch job."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a tenant does on the card."""
+    """The work of a GPU client."""
 
     facts: GpuClientSpec
     kernel_us: float = 100.0
-    """Alone on the whole card."""
+    """Duration of a kernel alone on the whole card."""
     work_us: float = inf
-    """A batch job: so much in all, then it leaves."""
+    """Total work of a batch job, after which it ends."""
     arrivals_us: tuple[int, ...] | None = None
-    """A service: when its requests come. None: a batch job."""
+    """Arrival times of a service's requests; None for a batch job."""
     request_kernels: int = 10
     gap_us: float = 0.0
-    """The program takes so long between two launches."""
-    most_ahead: int = 256
-    """Kernels queued on the card at most."""
-    from_us: int = 0
+    """Time of the program between two launches."""
+    max_queued: int = 256
+    """Maximum number of kernels queued on the card."""
+    start_us: int = 0
 
 
 @dataclass
@@ -49,12 +49,12 @@ class _Kernel:
     mask: int
     predicted_us: float
     request: int
-    begun_us: float = -1.0
+    started_us: float = -1.0
 
 
 @dataclass
 class Outcome:
-    """What became of a tenant."""
+    """Results of a GPU client."""
 
     done_us: float = 0.0
     """Work done, as time alone on the whole card."""
@@ -62,18 +62,18 @@ class Outcome:
     ended_us: float | None = None
     latencies_us: list[float] = field(default_factory=list)
     longest_wait_us: float = 0.0
-    """At the gate, with nothing on the card."""
+    """Longest wait at the gate with nothing queued on the card."""
 
 
 class _Program:
-    """The tenant's side: its program, the gate, and its queue on the card."""
+    """The client side: the program, the gate, and its queue on the card."""
 
     def __init__(self, load: Load, slot: int) -> None:
         self.load, self.slot = load, slot
         self.queue: deque[_Kernel] = deque()
         self.outcome = Outcome()
         self._predicted_us: dict[int, float] = {}
-        self.asked_us = self.done_us = 0.0
+        self.requested_us = self.done_us = 0.0
         self.launches = 0
         self.left_us = load.work_us if load.arrivals_us is None else 0.0
         self.requests: deque[tuple[int, int]] = deque()
@@ -91,7 +91,7 @@ class _Program:
         return not self.queue and not self.waiting
 
     @property
-    def wants(self) -> bool:
+    def has_work(self) -> bool:
         return self.left_us > _TINY or bool(self.requests)
 
     def arrive(self, now_us: float) -> None:
@@ -101,9 +101,9 @@ class _Program:
             self._open[at_us] = [self.load.request_kernels, at_us]
 
     def next_us(self, now_us: float) -> float:
-        """When it does something by itself."""
+        """Time of its next arrival or launch."""
         arrival_us = self._arrivals[0] if self._arrivals else inf
-        launch_us = self._ready_us if self.wants and self._ready_us > now_us + _TINY else inf
+        launch_us = self._ready_us if self.has_work and self._ready_us > now_us + _TINY else inf
         return min(arrival_us, launch_us)
 
     @property
@@ -111,21 +111,21 @@ class _Program:
         return sum(kernel.predicted_us for kernel in self.queue)
 
     def launch(self, now_us: float, grant: Grant, free: bool, loan_us: int) -> bool:
-        """One kernel, if it has one and may. True: it did."""
-        if not self.wants or self._ready_us > now_us + _TINY or len(self.queue) >= self.load.most_ahead:
+        """Launch one kernel if there is work and the gate is open. Returns whether it did."""
+        if not self.has_work or self._ready_us > now_us + _TINY or len(self.queue) >= self.load.max_queued:
             self.waiting = False
             return False
-        held = self.asked_us >= grant.credit_us
-        if held and free:  # a borrower has little queued
+        held = self.requested_us >= grant.credit_us
+        if held and free:  # a borrower may have up to its loan queued
             held = self.queued_us >= loan_us
         self.waiting = held
         if held:
             return False
-        masked = not free and (not grant.restricted_us or self.asked_us < grant.restricted_us)
+        masked = not free and (not grant.restricted_us or self.requested_us < grant.restricted_us)
         mask = grant.mask if masked else grant.virtual_card_mask
         predicted_us = self._predicted_us.get(mask.bit_count(), self.load.kernel_us)
         self.queue.append(_Kernel(self._take(), mask, predicted_us, self._request()))
-        self.asked_us += predicted_us
+        self.requested_us += predicted_us
         self.launches += 1
         self._ready_us = now_us + self.load.gap_us
         return True
@@ -145,9 +145,9 @@ class _Program:
 
     def complete(self, now_us: float) -> None:
         kernel = self.queue.popleft()
-        took_us = now_us - kernel.begun_us
+        took_us = now_us - kernel.started_us
         self.done_us += kernel.predicted_us
-        groups = kernel.mask.bit_count()  # fewer groups, longer kernels: foretold by how many it runs on
+        groups = kernel.mask.bit_count()  # kernels take longer on fewer groups, so predictions are per number of groups
         before_us = self._predicted_us.get(groups, took_us)
         self._predicted_us[groups] = before_us + _SLOWLY * (took_us - before_us)
         self.outcome.kernels += 1
@@ -162,15 +162,15 @@ class _Program:
             self.outcome.ended_us = now_us
 
     def is_busy(self, now_us: float, linger_us: int) -> bool:
-        """As others see it."""
+        """Whether neighbours regard it as busy."""
         self.busy_us = now_us if not self.is_idle else self.busy_us
         return now_us - self.busy_us < max(linger_us, _TINY)
 
     def page(self) -> ClientPage:
-        """The shim counts whole microseconds and knows what is done when a batch is."""
+        """The client page as the shim writes it: whole microseconds, completion per batch."""
         mask = self.queue[0].mask if self.queue else 0
         return ClientPage(
-            int(self.asked_us), int(self.done_us), self.launches,
+            int(self.requested_us), int(self.done_us), self.launches,
             self.outcome.kernels // (_BATCH if self.load.arrivals_us is None else self.load.request_kernels),
             min(len(self.queue), 4), int(self.waiting), mask_now=mask, pids=(1000 + self.slot,),
         )  # fmt: skip
@@ -192,36 +192,36 @@ class CardSim:
         self.squads = SquadLoop(self.region, card, policy, effective, pace=pace)
         self.now_us = 0.0
         self.bubble_us = 0.0
-        """The card did nothing while somebody stood at the gate."""
+        """Time in which the card was idle while a client waited at the gate."""
         self.longest_bubble_us = 0.0
         self.busy_us = 0.0
         self.programs: dict[int, _Program] = {}
         self.outcomes: dict[str, Outcome] = {}
-        self._coming = sorted(loads, key=lambda load: load.from_us)
-        self._look_us = 0.0
+        self._pending = sorted(loads, key=lambda load: load.start_us)
+        self._next_step_us = 0.0
         self._bubble_now_us = 0.0
 
     def run(self, until_us: float, switches: Mapping[int, str] | None = None) -> CardSim:
-        """``switches``: policies to change to, by time."""
+        """``switches``: policy changes by time."""
         due = sorted((switches or {}).items())
-        while self.now_us < until_us - _TINY and (self.programs or self._coming):
+        while self.now_us < until_us - _TINY and (self.programs or self._pending):
             self._arrivals()
             while due and due[0][0] <= self.now_us + _TINY:
                 self.squads.set_policy(due.pop(0)[1])
-                self._look_us = self.now_us
-            if self._look_us <= self.now_us + _TINY:
+                self._next_step_us = self.now_us
+            if self._next_step_us <= self.now_us + _TINY:
                 self._step()
-            self._launches()
+            self._launch_all()
             self._advance(min(self._next_us(), until_us, due[0][0] if due else inf))
         return self
 
     def _arrivals(self) -> None:
-        while self._coming and self._coming[0].from_us <= self.now_us + _TINY:
-            load = self._coming.pop(0)
+        while self._pending and self._pending[0].start_us <= self.now_us + _TINY:
+            load = self._pending.pop(0)
             slot = self.squads.attach(load.facts, int(self.now_us))
             self.programs[slot] = _Program(load, slot)
             self.outcomes[load.facts.id] = self.programs[slot].outcome
-            self._look_us = self.now_us
+            self._next_step_us = self.now_us
         for program in self.programs.values():
             program.arrive(self.now_us)
 
@@ -231,53 +231,53 @@ class CardSim:
             if program.finished:
                 self.squads.report(program.load.facts.id, program.finished, int(self.now_us))
                 program.finished = []
-        self._look_us = self.now_us + self.squads.step(int(self.now_us))
+        self._next_step_us = self.now_us + self.squads.step(int(self.now_us))
 
-    def _launches(self) -> None:
-        """Until nobody can any more: a launch ends a mate's freedom, so they take turns."""
-        going = True
-        while going:
-            going = False
+    def _launch_all(self) -> None:
+        """Launch until no client can. The clients alternate, because a launch gates the neighbours again."""
+        has_launched = True
+        while has_launched:
+            has_launched = False
             for slot, program in self.programs.items():
                 grant = self.region.grants[slot]
                 loan_us = grant.loan_us or self.card.loan_us
-                going |= program.launch(self.now_us, grant, self._is_free(slot), loan_us)
+                has_launched |= program.launch(self.now_us, grant, self._is_free(slot), loan_us)
 
     def _is_free(self, slot: int) -> bool:
         grant = self.region.grants[slot]
-        neighbours = [self.programs[mate] for mate in self.programs if grant.neighbours >> mate & 1]
-        return grant.borrows and all(mate.is_idle for mate in neighbours)
+        neighbours = [self.programs[other] for other in self.programs if grant.neighbours >> other & 1]
+        return grant.borrows and all(neighbour.is_idle for neighbour in neighbours)
 
-    def _stands_still(self, slot: int) -> bool:
-        """Between two kernels, while one that goes first is busy."""
+    def _yields(self, slot: int) -> bool:
+        """Whether the client waits between two kernels because a client on its yield list is busy."""
         grant, program = self.region.grants[slot], self.programs[slot]
-        first = [self.programs[mate] for mate in self.programs if grant.yield_to >> mate & 1]
-        busy = [mate.is_busy(self.now_us, grant.linger_us) for mate in first]
-        return program.queue[0].begun_us < 0 and any(busy)
+        preferred = [self.programs[other] for other in self.programs if grant.yield_to >> other & 1]
+        busy = [client.is_busy(self.now_us, grant.linger_us) for client in preferred]
+        return program.queue[0].started_us < 0 and any(busy)
 
-    def _lingers_until_us(self) -> float:
-        """When somebody who stands still may go on though nothing else happens."""
-        found = inf
+    def _linger_end_us(self) -> float:
+        """Earliest time at which a yielding client may continue without another event."""
+        earliest_us = inf
         for slot, program in self.programs.items():
             grant = self.region.grants[slot]
-            for mate in self.programs:
-                ends_us = self.programs[mate].busy_us + grant.linger_us
-                if program.queue and grant.yield_to >> mate & 1 and ends_us > self.now_us + _TINY:
-                    found = min(found, ends_us)
-        return found
+            for other in self.programs:
+                ends_us = self.programs[other].busy_us + grant.linger_us
+                if program.queue and grant.yield_to >> other & 1 and ends_us > self.now_us + _TINY:
+                    earliest_us = min(earliest_us, ends_us)
+        return earliest_us
 
     def _running(self) -> Iterator[tuple[_Program, float]]:
-        """Each kernel that runs, with its speed."""
-        heads = [program for slot, program in self.programs.items() if program.queue and not self._stands_still(slot)]
+        """The clients with a running kernel, with their speeds."""
+        heads = [program for slot, program in self.programs.items() if program.queue and not self._yields(slot)]
         shares = [(program.facts, self.card.share_milli(program.queue[0].mask.bit_count())) for program in heads]
         for at, program in enumerate(heads):
             others = shares[:at] + shares[at + 1 :]
             yield program, max(self.effective(shares[at][0], shares[at][1], others), 1e-3)
 
     def _next_us(self) -> float:
-        own = min((program.next_us(self.now_us) for program in self.programs.values()), default=inf)
-        come = self._coming[0].from_us if self._coming else inf
-        return min(own, come, self._look_us, self._lingers_until_us())
+        own_us = min((program.next_us(self.now_us) for program in self.programs.values()), default=inf)
+        arrival_us = self._pending[0].start_us if self._pending else inf
+        return min(own_us, arrival_us, self._next_step_us, self._linger_end_us())
 
     def _advance(self, to_us: float) -> None:
         running = list(self._running())
@@ -286,7 +286,7 @@ class CardSim:
         self._count(to_us - self.now_us, bool(running))
         for program, speed in running:
             kernel = program.queue[0]
-            kernel.begun_us = self.now_us if kernel.begun_us < 0 else kernel.begun_us
+            kernel.started_us = self.now_us if kernel.started_us < 0 else kernel.started_us
             worked_us = (to_us - self.now_us) * speed
             kernel.left_us -= worked_us
             program.outcome.done_us += worked_us
@@ -303,7 +303,7 @@ class CardSim:
         self.longest_bubble_us = max(self.longest_bubble_us, self._bubble_now_us)
         self.busy_us += passed_us if busy else 0.0
         for slot, program in self.programs.items():
-            starved = self._stands_still(slot) if program.queue else program.waiting
+            starved = self._yields(slot) if program.queue else program.waiting
             program.starved_us = (program.starved_us or 0.0) + passed_us if starved else None
             program.outcome.longest_wait_us = max(program.outcome.longest_wait_us, program.starved_us or 0.0)
 
@@ -312,17 +312,17 @@ class CardSim:
             if program.outcome.ended_us is not None:
                 self.squads.detach(program.load.facts.id)
                 del self.programs[slot]
-                self._look_us = self.now_us
+                self._next_step_us = self.now_us
 
 
 def mean_jct_us(outcomes: Mapping[str, Outcome], loads: Sequence[Load]) -> float:
-    """Of batch jobs that ended."""
+    """Mean JCT of the batch jobs that ended."""
     times = [
-        ended - load.from_us for load in loads if (ended := outcomes[load.facts.id].ended_us) is not None
+        ended - load.start_us for load in loads if (ended := outcomes[load.facts.id].ended_us) is not None
     ]  # fmt: skip
     return sum(times) / len(times)
 
 
 def with_remaining(load: Load) -> Load:
-    """A batch job of which it is foretold exactly how much it has to do."""
+    """A batch job whose remaining work is predicted exactly."""
     return replace(load, facts=replace(load.facts, remaining_us=int(load.work_us)))

@@ -1,4 +1,4 @@
-"""Tenants for a simulated card."""
+"""GPU clients for a simulated card."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CARD = ShareableCard(groups=15, sms_per_group=8, sms=132)
 
 
 def curve(needs: float) -> tuple[tuple[int, float], ...]:
-    """As fast as can be from this part of the SMs on."""
+    """Speed by share of the SMs: linear up to ``needs``, full speed above."""
     return tuple((milli, min(1.0, milli / 1000 / needs)) for milli in (125, 250, 375, 500, 750, 1000))
 
 
@@ -23,7 +23,7 @@ def batch(name: str, needs: float = 0.9, kernel_us: float = 100.0, **rest) -> Lo
 
 
 def mix(seed: int, count: int = 5) -> tuple[list[Load], TableRates]:
-    """Jobs of very different lengths that come within 50 ms, and what they cost each other."""
+    """Jobs of very different lengths that arrive within 50 ms, and their interference."""
     dice = random.Random(seed)
     loads = [
         with_remaining(
@@ -32,7 +32,7 @@ def mix(seed: int, count: int = 5) -> tuple[list[Load], TableRates]:
                 dice.uniform(0.3, 1.0),
                 dice.uniform(30.0, 300.0),
                 work_us=5000 * 60 ** dice.random(),
-                from_us=dice.randrange(50_000),
+                start_us=dice.randrange(50_000),
             )
         )
         for index in range(count)
@@ -42,14 +42,14 @@ def mix(seed: int, count: int = 5) -> tuple[list[Load], TableRates]:
 
 
 def poisson(per_s: float, until_us: int, seed: int) -> tuple[int, ...]:
-    dice, at_us, found = random.Random(seed), 0.0, []
+    dice, at_us, arrivals = random.Random(seed), 0.0, []
     while (at_us := at_us + dice.expovariate(per_s / 1e6)) < until_us:
-        found.append(int(at_us))
-    return tuple(found)
+        arrivals.append(int(at_us))
+    return tuple(arrivals)
 
 
 def inference(until_us: int, target_us: int, per_s: float = 60.0, seed: int = 3) -> Load:
-    """Requests of 100 kernels, 3 ms alone."""
+    """A service with requests of 100 kernels, each 3 ms alone."""
     facts = GpuClientSpec("infer", slo=Slo(latency_us=target_us), curve=curve(0.4), work_us=3000.0)
     return Load(facts, kernel_us=30.0, request_kernels=100, arrivals_us=poisson(per_s, until_us, seed), gap_us=5.0)
 

@@ -1,4 +1,4 @@
-"""A region in plain memory: for the simulator of a card, and for tests of the loop."""
+"""A region in plain memory, for the card simulator and for tests of the squad loop."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gpusquad.gpu.region.pages import ClientPage, Grant
 
 
 class MemoryRegion:
-    """Pages are set by whoever plays the tenants."""
+    """The test sets the pages of the GPU clients."""
 
     def __init__(self, slots: int = 32) -> None:
         self.slots = slots
         self.pages: dict[int, ClientPage] = {}
         self.grants: dict[int, Grant] = {}
         self.dead_bytes: dict[int, int] = {}
-        """Bytes of processes that died, by slot, until they are reclaimed."""
-        self.told_us: dict[int, list[int]] = {}
-        """What requests took, by slot, as the tenants' programs tell it."""
-        self.repeats_us: dict[int, tuple[int, ...]] = {}
-        """How long iterations of its processes take, by slot."""
+        """Bytes of dead processes by slot, until they are reclaimed."""
+        self.latencies_us: dict[int, list[int]] = {}
+        """Request latencies by slot, as reported by the programs."""
+        self.iterations_us: dict[int, tuple[int, ...]] = {}
+        """Iteration times of the processes, by slot."""
         self.writes = 0
         self.beats = 0
 
@@ -40,18 +40,18 @@ class MemoryRegion:
         return self.pages[slot]
 
     def periods_us(self, slot: int) -> tuple[int, ...]:
-        return self.repeats_us.get(slot, ())
+        return self.iterations_us.get(slot, ())
 
     def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
-        told = self.told_us.get(slot, ())
-        return len(told), tuple(told[len(told) if seen is None else seen :])
+        reported = self.latencies_us.get(slot, ())
+        return len(reported), tuple(reported[len(reported) if seen is None else seen :])
 
     def reclaim(self, slot: int) -> int:
-        lost = self.dead_bytes.pop(slot, 0)
-        if lost:
+        reclaimed = self.dead_bytes.pop(slot, 0)
+        if reclaimed:
             page = self.pages[slot]
-            self.pages[slot] = replace(page, used_bytes=page.used_bytes - lost)
-        return lost
+            self.pages[slot] = replace(page, used_bytes=page.used_bytes - reclaimed)
+        return reclaimed
 
     def write(self, grants: Mapping[int, Grant]) -> None:
         self.grants.update(grants)

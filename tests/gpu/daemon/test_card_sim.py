@@ -1,4 +1,4 @@
-"""What policies achieve on a simulated card, under the real loop."""
+"""Divide policies on a simulated card, under the real squad loop."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.gpu.daemon.loads import BESIDE, CARD, TRAIN, batch, inference, mix
 POLICIES = registry.names("divide")
 each = pytest.mark.parametrize("policy", POLICIES)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
-"""A simulated run takes a part of a second: to look for the smallest that fails would take minutes."""
+"""Without shrinking: a simulated run takes a fraction of a second, so shrinking would take minutes."""
 RIVALS = TableRates({(a, b): 0.8 for a in ("a", "b", "c") for b in ("a", "b", "c") if a != b})
-"""So bad for each other that they take turns."""
+"""Interference so strong that the clients are time-sliced."""
 
 
 @each
 @settings(max_examples=4, phases=UNSHRUNK)
 @given(seed=st.integers(0, 10_000))
-def test_all_work_is_done_and_the_card_does_not_rest_while_somebody_waits(policy, seed):
+def test_all_work_is_done_and_the_card_is_rarely_idle_while_a_client_waits(policy, seed):
     loads, effects = mix(seed, 4)
     sim = CardSim(loads, policy, CARD, effects).run(10_000_000)
     assert not sim.squads.failure
@@ -40,7 +40,7 @@ def test_all_work_is_done_and_the_card_does_not_rest_while_somebody_waits(policy
 
 
 @each
-def test_by_turns_the_card_hardly_rests_and_little_runs_beside_the_turn(policy):
+def test_card_is_rarely_idle_and_efficient_when_rivals_are_time_sliced(policy):
     sim = CardSim([batch("a"), batch("b", kernel_us=250.0), batch("c")], policy, CARD, RIVALS).run(300_000)
     assert sim.busy_us >= 0.97 * 300_000
     assert sim.longest_bubble_us <= 700
@@ -53,8 +53,8 @@ def test_by_turns_the_card_hardly_rests_and_little_runs_beside_the_turn(policy):
     needs=st.floats(0.2, 1.0),
     rho=st.floats(0.05, 0.8),
 )
-def test_equal_serves_equally(kernels, needs, rho):
-    """By card time, whatever the length of kernels and whichever configuration is the best."""
+def test_equal_policy_gives_equal_card_time(kernels, needs, rho):
+    """For any kernel length, and for any configuration that is best."""
     names = [f"t{index}" for index in range(len(kernels))]
     effects = TableRates({(a, b): rho for a in names for b in names if a != b})
     loads = [batch(name, needs, kernel_us) for name, kernel_us in zip(names, kernels, strict=True)]
@@ -63,20 +63,20 @@ def test_equal_serves_equally(kernels, needs, rho):
     assert max(served) - min(served) <= 0.1 * 300_000 / len(served) + 10_000
 
 
-def test_equal_twins_progress_equally():
+def test_equal_policy_gives_identical_clients_equal_progress():
     sim = CardSim([batch("a"), batch("b"), batch("c")], "equal", CARD, RIVALS).run(300_000)
     done = [outcome.done_us for outcome in sim.outcomes.values()]
     assert min(done) == pytest.approx(max(done), rel=0.05)
 
 
-def test_priority_serves_by_class():
+def test_priority_policy_serves_by_class():
     first = batch("a")
     loads = [replace(first, facts=replace(first.facts, priority=1)), batch("b")]
     sim = CardSim(loads, "priority", CARD, RIVALS).run(300_000)
     assert sim.outcomes["a"].done_us / sim.outcomes["b"].done_us == pytest.approx(4.0, rel=0.3)
 
 
-def test_jct_beats_equal_on_mixes():
+def test_jct_policy_has_a_lower_mean_jct_than_equal():
     ratios = []
     for seed in range(10):
         loads, effects = mix(seed)
@@ -86,8 +86,8 @@ def test_jct_beats_equal_on_mixes():
     assert sum(ratio <= 1.0 for ratio in ratios) >= 6
 
 
-def test_slo_keeps_a_latency_target_that_equal_misses():
-    """And the training does hardly less than what the service's own time on the card (18 %) leaves of it."""
+def test_slo_policy_meets_a_latency_target_that_equal_misses():
+    """Training keeps at least 95 % of what the service's own card time (18 %) leaves."""
     until_us, target_us = 1_000_000, 10_000
     in_time, train = {}, {}
     for policy in ("equal", "slo"):
@@ -105,21 +105,21 @@ def test_slo_keeps_a_latency_target_that_equal_misses():
 
 
 @each
-def test_a_service_asleep_makes_no_bubbles(policy):
-    """Others live on small credits beside it, which must not run out: whatever weight it has learned."""
+def test_idle_service_causes_no_bubbles(policy):
+    """The others have small credits beside it, which must not run out at any weight of the service."""
     loads = [inference(400_000, 10_000, per_s=20.0), *(batch(name, kernel_us=150.0) for name in TRAIN)]
     sim = CardSim(loads, policy, CARD, BESIDE).run(400_000)
     assert sim.bubble_us <= 0.03 * 400_000
 
 
 @each
-def test_alone_it_runs_as_if_nobody_were_there(policy):
+def test_client_alone_runs_at_full_speed(policy):
     sim = CardSim([batch("a", work_us=50_000.0)], policy, CARD, RIVALS).run(1_000_000)
     assert sim.outcomes["a"].ended_us == pytest.approx(50_000)
     assert sim.squads.number <= 2, "nothing to decide after the first squad"
 
 
-def test_switching_loses_nothing_and_takes_effect_with_the_next_squad():
+def test_policy_switch_loses_no_work_and_takes_effect_with_the_next_squad():
     loads, effects = mix(4)
     names = [name for name in POLICIES for _ in range(2)]
     switches = {20_000 * (at + 1): name for at, name in enumerate(names)}
@@ -133,7 +133,7 @@ def test_switching_loses_nothing_and_takes_effect_with_the_next_squad():
 
 
 @each
-def test_everybody_is_served_within_bounded_time(policy):
+def test_every_client_is_served_within_bounded_time(policy):
     loads = [batch("a", work_us=200_000.0), batch("b", kernel_us=300.0), batch("c", kernel_us=20.0)]
     sim = CardSim(loads, policy, CARD, RIVALS).run(600_000)
     longest_us = 60 * 3000
@@ -141,24 +141,24 @@ def test_everybody_is_served_within_bounded_time(policy):
     assert all(outcome.kernels > 0 for outcome in sim.outcomes.values())
 
 
-def test_an_ended_tenant_leaves_its_part_at_once():
+def test_share_of_an_ended_client_is_free_at_once():
     sim = CardSim([batch("a", work_us=10_000.0), batch("b")], "equal", CARD, RIVALS).run(100_000)
     ended_us = sim.outcomes["a"].ended_us
     assert ended_us is not None
     assert sim.outcomes["b"].done_us >= 100_000 - ended_us + 0.3 * ended_us
 
 
-def test_a_slow_daemon_makes_bubbles_that_are_counted(monkeypatch):
-    """So that the other tests can fail: with looks far apart credits run out, and by groups nobody yields."""
+def test_bubbles_are_counted_when_the_daemon_is_slow(monkeypatch):
+    """Shows that the other tests can fail: with long intervals between steps, credits run out."""
     monkeypatch.setattr(_squad_builder, "QUEUED_US", -1000)
     slow = LoopTiming(shortest_look_us=20_000)
     sim = CardSim([batch("a"), batch("b")], "equal", CARD, RIVALS, slow).run(200_000)
     assert sim.bubble_us > 50_000
 
 
-def test_by_turns_whoever_pauses_makes_no_bubble():
-    """The others fill it without a word of the daemon, which looks far too seldom to see it."""
+def test_pausing_client_causes_no_bubble_when_time_sliced():
+    """The others fill its pauses without the daemon, whose interval is too long to notice them."""
     pauses = replace(batch("a"), gap_us=150.0, kernel_us=50.0)
     slow = LoopTiming(shortest_look_us=9_000)
     sim = CardSim([pauses, batch("b")], "jct", CARD, RIVALS, slow).run(200_000)
-    assert sim.busy_us >= 200_000 - slow.shortest_look_us, "but for the first look"
+    assert sim.busy_us >= 200_000 - slow.shortest_look_us, "except before the first step"

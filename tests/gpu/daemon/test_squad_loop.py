@@ -1,4 +1,4 @@
-"""The loop of a card's daemon, in virtual time over plain memory."""
+"""The squad loop of a card daemon, in virtual time with a region in plain memory."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def busy(region: MemoryRegion, *slots: int, **changes) -> None:
         region.pages[slot] = replace(BUSY, **changes)
 
 
-def test_policies_count_on_priorities_while_nobody_takes_turns(monkeypatch: pytest.MonkeyPatch):
+def test_card_has_priorities_unless_a_client_is_time_sliced(monkeypatch: pytest.MonkeyPatch):
     squads, _ = started("a")
-    seen: list[bool] = []
+    has_priorities: list[bool] = []
     decide = squads._policy.next_squad
 
-    def note(clients, card, *rest):
-        seen.append(card.has_priorities)
+    def record(clients, card, *rest):
+        has_priorities.append(card.has_priorities)
         return decide(clients, card, *rest)
 
-    monkeypatch.setattr(squads._policy, "next_squad", note)
+    monkeypatch.setattr(squads._policy, "next_squad", record)
     squads.step(0)
     squads.attach(GpuClientSpec("b", is_time_sliced=True), 10)
     squads.step(10)
     squads.detach("b")
     squads.step(20)
-    assert seen == [True, False, True]
+    assert has_priorities == [True, False, True]
 
 
-def test_nobody_and_one_alone_cost_nothing():
+def test_loop_rests_with_no_client_or_a_single_client():
     squads, region = started()
     assert squads.step(0) >= 100_000
     squads.attach(GpuClientSpec("a"), 10)
@@ -67,25 +67,25 @@ def test_nobody_and_one_alone_cost_nothing():
     assert region.beats > 5
 
 
-def test_iterations_are_told_as_fast_as_launches_repeat():
+def test_iteration_rate_comes_from_repeated_launches():
     squads, region = started("a", "b")
-    region.repeats_us[0] = (20_000, 50_000)
+    region.iterations_us[0] = (20_000, 50_000)
     busy(region, 0, 1)
     squads.step(1_000_000)
 
-    def told(now_us: int) -> list[float | None]:
-        return [one["iterations_per_s"] for one in squads.status(now_us)["tenants"]]
+    def rates(now_us: int) -> list[float | None]:
+        return [client["iterations_per_s"] for client in squads.status(now_us)["tenants"]]
 
-    assert told(1_010_000) == [pytest.approx(70.0), None]
-    assert told(2_000_000) == [pytest.approx(2.0), None], "it has launched nothing for a second"
+    assert rates(1_010_000) == [pytest.approx(70.0), None]
+    assert rates(2_000_000) == [pytest.approx(2.0), None], "no launch for a second"
     busy(region, 0, launches=51)
     squads.step(2_000_000)
-    assert told(2_000_000) == [pytest.approx(70.0), None]
+    assert rates(2_000_000) == [pytest.approx(70.0), None]
 
 
-def test_beside_one_that_has_slept_for_long_nobody_is_ready_to_stand_still():
+def test_no_client_yields_to_one_that_was_idle_for_long():
     squads, region = started("a", "b", policy="jct")
-    seen = []
+    yields = []
     for at in range(0, 3_000_000, 1_000):
         busy(region, 0, requested_us=5000 + at, completed_us=4000 + at, launches=50 + at)
         if at in (1_000, 2_000_000):
@@ -93,14 +93,14 @@ def test_beside_one_that_has_slept_for_long_nobody_is_ready_to_stand_still():
         elif at in (2_000, 2_001_000):
             busy(region, 1, launches=at - 1_000, in_flight=0)
         squads.step(at)
-        seen.append(region.grants[0].yield_to >> 1 & 1)
-    asleep = slice(1_100, 1_990)
-    assert all(seen[10:900]), "it may wake soon"
-    assert not any(seen[asleep])
-    assert all(seen[2_010:2_900]), "it has woken since"
+        yields.append(region.grants[0].yield_to >> 1 & 1)
+    idle = slice(1_100, 1_990)
+    assert all(yields[10:900]), "it may be busy again soon"
+    assert not any(yields[idle])
+    assert all(yields[2_010:2_900]), "it was busy again"
 
 
-def test_two_are_looked_at_and_given_squads():
+def test_two_busy_clients_get_consecutive_squads():
     squads, region = started("a", "b")
     busy(region, 0, 1)
     rest_us = squads.step(1000)
@@ -111,7 +111,7 @@ def test_two_are_looked_at_and_given_squads():
     assert squads.number == first + 1
 
 
-def test_all_asleep_it_sleeps_too():
+def test_loop_rests_when_all_clients_are_idle():
     squads, region = started("a", "b")
     squads.step(0)
     writes = region.writes
@@ -120,25 +120,25 @@ def test_all_asleep_it_sleeps_too():
     assert region.writes == writes
 
 
-def test_credits_are_cumulative_and_count_what_is_queued():
+def test_credit_is_cumulative_and_includes_queued_work():
     squads, region = started("a", "b")
     busy(region, 0, 1)
     squads.step(1000)
-    given = {slot: region.grants[slot].credit_us for slot in (0, 1)}
+    credits_us = {slot: region.grants[slot].credit_us for slot in (0, 1)}
     member = {m.slot: m for m in squads.squad.members}
     for slot in (0, 1):
-        assert given[slot] == 4000 + member[slot].credit_us, "asked 5000, done 4000: 1000 are queued"
+        assert credits_us[slot] == 4000 + member[slot].credit_us, "requested 5000, completed 4000: 1000 are queued"
 
 
-def test_what_drifts_is_set_right_when_the_queue_is_empty():
+def test_credit_is_corrected_when_the_queue_is_empty():
     squads, region = started("a", "b")
     busy(region, 0, 1, requested_us=9000, completed_us=4000, in_flight=0, waiting=1)
     squads.step(1000)
     credits_us = {slot: region.grants[slot].credit_us for slot in (0, 1)}
-    assert max(credits_us.values()) > 9000, "nothing is queued, so what was asked is done"
+    assert max(credits_us.values()) > 9000, "nothing is queued, so all requested work is done"
 
 
-def test_run_dry_it_does_not_wait_for_the_end_of_the_squad():
+def test_new_squad_starts_early_when_a_client_has_no_credit_left():
     squads, region = started("a", "b")
     busy(region, 0, 1)
     squads.step(1000)
@@ -149,10 +149,10 @@ def test_run_dry_it_does_not_wait_for_the_end_of_the_squad():
     busy(region, 1, in_flight=0, launches=60)
     squads.step(1200)
     assert squads.number == number + 1
-    assert region.grants[0].credit_us > 5000, "who has nothing to do now is not given the turn"
+    assert region.grants[0].credit_us > 5000, "a client without work does not get the slice"
 
 
-def test_who_falls_asleep_or_wakes_makes_a_new_squad():
+def test_new_squad_starts_when_a_client_becomes_idle():
     squads, region = started("a", "b")
     busy(region, 0, 1)
     squads.step(1000)
@@ -164,7 +164,7 @@ def test_who_falls_asleep_or_wakes_makes_a_new_squad():
     assert "only a is active" in squads.squad.why
 
 
-def test_a_policy_is_switched_with_the_next_look():
+def test_policy_is_switched_at_the_next_step():
     squads, region = started("a", "b")
     busy(region, 0, 1)
     squads.step(1000)
@@ -177,7 +177,7 @@ def test_a_policy_is_switched_with_the_next_look():
     assert squads.policy == "jct:patience=7"
 
 
-def test_tenants_come_and_go():
+def test_clients_are_attached_and_detached():
     squads, _ = started("a", "b")
     squads.step(0)
     squads.detach("a")
@@ -194,19 +194,19 @@ def test_tenants_come_and_go():
         squads.attach(GpuClientSpec("f"), 30)
 
 
-def test_what_programs_tell_of_their_requests_counts_for_their_goal():
+def test_latencies_reported_by_programs_count_for_the_slo():
     squads, region = started("b")
     squads.attach(GpuClientSpec("a", slo=Slo(latency_us=100)), 0)
-    region.told_us[1] = [500]
-    squads.step(0)  # heard of by another daemon, before this one
-    region.told_us[1] += [50, 60, 70, 200]
+    region.latencies_us[1] = [500]
+    squads.step(0)  # reported to an earlier daemon
+    region.latencies_us[1] += [50, 60, 70, 200]
     squads.step(10_000)
-    service = next(one for one in squads.status(10_000)["tenants"] if one["id"] == "a")
+    service = next(client for client in squads.status(10_000)["tenants"] if client["id"] == "a")
     assert service["attainment"] == pytest.approx(0.75)
     assert service["per_s"] > 0
 
 
-def test_whoever_was_promised_no_memory_has_what_nobody_else_was():
+def test_client_without_a_quota_gets_the_unreserved_memory():
     squads, region = started("a", "b")
     squads.step(0)
     assert (region.grants[0].quota_bytes, region.grants[1].quota_bytes) == (0, 0)
@@ -217,13 +217,13 @@ def test_whoever_was_promised_no_memory_has_what_nobody_else_was():
     assert [region.grants[slot].quota_bytes for slot in range(3)] == [35, 10, 60]
     squads.change(GpuClientSpec("c", quota_bytes=90), 2000)
     squads.step(2000)
-    assert region.grants[0].quota_bytes == 30, "what it holds it keeps"
+    assert region.grants[0].quota_bytes == 30, "it keeps what it holds"
     squads.detach("c")
     squads.step(3000)
     assert region.grants[0].quota_bytes == 0
 
 
-def test_what_was_promised_is_kept_while_nobody_launches_anything():
+def test_memory_quotas_are_updated_without_launches():
     squads, region = started("a", "b")
     squads.attach(GpuClientSpec("c", quota_bytes=60), 0)
     squads.step(0)
@@ -234,7 +234,7 @@ def test_what_was_promised_is_kept_while_nobody_launches_anything():
     assert region.grants[1].quota_bytes == 10
 
 
-def test_whoever_says_that_it_holds_more_than_there_is_gains_nothing():
+def test_reported_memory_use_is_limited_to_the_card():
     squads, region = started("a", "b")
     squads.attach(GpuClientSpec("c", quota_bytes=60), 0)
     region.pages[0] = ClientPage(used_bytes=2**64 - 1)
@@ -242,7 +242,7 @@ def test_whoever_says_that_it_holds_more_than_there_is_gains_nothing():
     assert region.grants[0].quota_bytes == CARD.memory_bytes
 
 
-def test_a_quota_shrinks_at_once_and_not_below_what_is_held():
+def test_memory_quota_shrinks_at_once_but_not_below_the_allocation():
     squads, region = started()
     squads.attach(GpuClientSpec("a", quota_bytes=60), 0)
     squads.step(0)
@@ -251,10 +251,10 @@ def test_a_quota_shrinks_at_once_and_not_below_what_is_held():
         squads.change(GpuClientSpec("a", quota_bytes=29), 5)
     assert (region.grants[0].quota_bytes, squads.facts("a").quota_bytes) == (60, 60)
     squads.change(GpuClientSpec("a", quota_bytes=30), 5)
-    assert region.grants[0].quota_bytes == 30, "others may be told that it is free"
+    assert region.grants[0].quota_bytes == 30, "the rest may be given to others"
 
 
-def test_quotas_never_promise_more_than_there_is():
+def test_quota_beyond_the_free_memory_is_refused():
     squads, region = started()
     squads.attach(GpuClientSpec("a", quota_bytes=60), 0)
     assert region.grants[0].quota_bytes == 60
@@ -265,7 +265,7 @@ def test_quotas_never_promise_more_than_there_is():
     assert region.grants[0].quota_bytes == 90
 
 
-def test_the_dead_are_reclaimed():
+def test_memory_of_dead_processes_is_reclaimed():
     squads, region = started("a")
     region.pages[0] = ClientPage(used_bytes=50)
     region.dead_bytes[0] = 30
@@ -273,7 +273,7 @@ def test_the_dead_are_reclaimed():
     assert region.pages[0].used_bytes == 20
 
 
-def test_goals_can_be_changed_while_it_runs():
+def test_slo_can_be_changed_during_the_run():
     squads, region = started("a", "b", policy="auto:hold=1")
     busy(region, 0, 1)
     squads.step(1000)
@@ -284,17 +284,17 @@ def test_goals_can_be_changed_while_it_runs():
     assert region.grants[1].credit_us == UNGATED_US
 
 
-def test_what_is_left_counts_down_as_it_is_served():
+def test_remaining_work_decreases_with_service():
     squads, region = started("b")
     squads.attach(GpuClientSpec("a", remaining_us=100_000, deadline_in_us=500_000), 0)
     squads.step(0)
     region.pages[1] = ClientPage(requested_us=20_000, completed_us=20_000, launches=10, in_flight=1)
     squads.step(40_000)
-    told = next(client for client in squads.status(40_000)["tenants"] if client["id"] == "a")
-    assert (told["remaining_us"], told["attained_us"]) == (80_000, 20_000)
+    status = next(client for client in squads.status(40_000)["tenants"] if client["id"] == "a")
+    assert (status["remaining_us"], status["attained_us"]) == (80_000, 20_000)
 
 
-def test_side_by_side_they_do_not_have_more_than_the_card():
+def test_concurrent_service_adds_up_to_the_card_time():
     squads, region = started("a", "b")
     squads.step(0)
     for slot in (0, 1):
@@ -303,7 +303,7 @@ def test_side_by_side_they_do_not_have_more_than_the_card():
     assert [client["attained_us"] for client in squads.status(10_000)["tenants"]] == [5000, 5000]
 
 
-def test_time_on_some_groups_counts_by_their_part():
+def test_service_on_some_groups_counts_by_their_fraction():
     squads, region = started("a", "b")
     squads.step(0)
     region.pages[0] = ClientPage(requested_us=10_000, completed_us=10_000, launches=10, in_flight=1, mask_now=0b11111)
@@ -324,7 +324,7 @@ def broken():
             if self.how == "raises":
                 raise RuntimeError("no idea")
             masks = {"groups": 1 << 40} if self.how == "masks" else {}
-            members = tuple(SquadMember(one.slot, **masks) for one in clients)
+            members = tuple(SquadMember(client.slot, **masks) for client in clients)
             length_us = 10**9 if self.how == "length" else 1000
             return Squad(members[:-1] if self.how == "forgets" else members, "strict", length_us, "so")
 
@@ -334,7 +334,7 @@ def broken():
 
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("how", ["raises", "masks", "length", "forgets"])
-def test_a_policy_that_fails_holds_nobody(how):
+def test_failing_policy_leaves_all_clients_ungated(how):
     squads, region = started("a", "b", policy=f"broken:how={how}")
     busy(region, 0, 1)
     squads.step(1000)
@@ -345,15 +345,15 @@ def test_a_policy_that_fails_holds_nobody(how):
     assert not squads.failure
 
 
-def test_strangers_are_told_of():
+def test_unmanaged_processes_are_reported():
     squads, _ = started("a")
     listed = [UnmanagedProcess(7, "python", 10), UnmanagedProcess(9, "game", 20)]
-    assert [one.pid for one in squads.processes(listed, {7})] == [9]
+    assert [process.pid for process in squads.processes(listed, {7})] == [9]
     assert squads.status(0)["strangers"] == [{"pid": 9, "name": "game", "memory_bytes": 20}]
     squads.attach(GpuClientSpec("b"), 0)
 
 
-def test_strangers_may_bar_the_card():
+def test_unmanaged_processes_block_the_card_under_the_refuse_rule():
     squads, _ = started(rule="refuse")
     squads.processes([UnmanagedProcess(9)], ())
     with pytest.raises(NotReady, match="has unmanaged processes: 9"):
@@ -362,7 +362,7 @@ def test_strangers_may_bar_the_card():
     squads.attach(GpuClientSpec("a"), 0)
 
 
-def test_strangers_may_be_left_a_part():
+def test_unmanaged_processes_get_a_share_under_the_share_rule():
     squads, region = started("a", rule="share")
     busy(region, 0)
     squads.step(1000)

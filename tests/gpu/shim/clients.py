@@ -52,9 +52,9 @@ class Peer:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the process ended: {self._stderr()}"
-        told = json.loads(line)
-        assert "value" in told, told
-        return told["value"]
+        answer = json.loads(line)
+        assert "value" in answer, answer
+        return answer["value"]
 
     def __call__(self, expression: str) -> Any:
         self.send(expression)

@@ -91,10 +91,10 @@ NAMES = (*KERNELS, "burn")
 
 
 def _entry(name: str, change: str, lasts_us: int | None) -> str:
-    told = "ld.param.u64 %lasts, [lasts_us];" if lasts_us is None else f"mov.u64 %lasts, {lasts_us};"
+    load_time = "ld.param.u64 %lasts, [lasts_us];" if lasts_us is None else f"mov.u64 %lasts, {lasts_us};"
     lasts = "*" if lasts_us is None else str(lasts_us)
     lasts += f":{RANKS[name]}" if name in RANKS else ""
-    return _LASTING.format(name=name, lasts=lasts, load_time=told, change=change)
+    return _LASTING.format(name=name, lasts=lasts, load_time=load_time, change=change)
 
 
 PTX = (_HEAD + "".join(_entry(name, *what) for name, what in KERNELS.items()) + _BURN).strip() + "\n"

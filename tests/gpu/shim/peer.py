@@ -167,17 +167,17 @@ def graph_by_nodes(nbytes: int, frees: bool = True, any_node: bool = False) -> t
     """A graph that allocates so much in a node of its own: result, the executable graph, the address."""
     graph, node, freeing = c_void_p(), c_void_p(), c_void_p()
     must(call("cuGraphCreate", byref(graph), c_uint(0)))
-    asked = AllocNode(pool=PoolProperties(type=1, location_type=1), bytes=nbytes)
+    alloc_node = AllocNode(pool=PoolProperties(type=1, location_type=1), bytes=nbytes)
     if any_node:
-        parameters = NodeParameters(type=10, alloc=asked)
+        parameters = NodeParameters(type=10, alloc=alloc_node)
         must(call("cuGraphAddNode_v2", byref(node), graph, None, None, c_size_t(0), byref(parameters)))
-        asked = parameters.alloc
+        alloc_node = parameters.alloc
     else:
-        must(call("cuGraphAddMemAllocNode", byref(node), graph, None, c_size_t(0), byref(asked)))
+        must(call("cuGraphAddMemAllocNode", byref(node), graph, None, c_size_t(0), byref(alloc_node)))
     if frees:
-        pointer = c_uint64(asked.pointer)
+        pointer = c_uint64(alloc_node.pointer)
         must(call("cuGraphAddMemFreeNode", byref(freeing), graph, byref(node), c_size_t(1), pointer))
-    return (*_made(graph), asked.pointer)
+    return (*_made(graph), alloc_node.pointer)
 
 
 def graph_by_capture(nbytes: int, frees: bool = True) -> tuple[int, int, int]:
@@ -423,9 +423,9 @@ def in_child(expression: str) -> object:
         os._exit(0)
     os.close(write_end)
     with os.fdopen(read_end) as answer:
-        told = json.loads(answer.read())
+        result = json.loads(answer.read())
     os.waitpid(pid, 0)
-    return told
+    return result
 
 
 def lingering_child() -> int:
@@ -450,7 +450,7 @@ def close_file(path: str) -> int:
 def _is_open_as(number: int, path: str) -> bool:
     try:
         return os.readlink(f"/proc/self/fd/{number}") == path
-    except FileNotFoundError:  # the one by which the folder was read
+    except FileNotFoundError:  # the descriptor by which the folder was read
         return False
 
 

@@ -111,11 +111,11 @@ class Stage:
         """``shape``: number of blocks and threads per block."""
         suffix, handle = self._on(stream)
         parameters = (c_void_p * 2)(*(ctypes.addressof(argument) for argument in arguments))
-        sizes = [c_uint(one) for one in (shape[0], 1, 1, shape[1], 1, 1)]
+        sizes = [c_uint(size) for size in (shape[0], 1, 1, shape[1], 1, 1)]
         if how in ATTRIBUTES:
             attribute = self._attribute(how)
-            told = (ctypes.addressof(attribute), 1) if attribute else (None, 0)
-            config = LaunchConfig(*(one.value for one in sizes), 0, handle, *told)
+            launch_attributes = (ctypes.addressof(attribute), 1) if attribute else (None, 0)
+            config = LaunchConfig(*(size.value for size in sizes), 0, handle, *launch_attributes)
             call("cuLaunchKernelEx" + suffix, byref(config), function, parameters, None)
         elif how == "cooperative":
             call("cuLaunchCooperativeKernel" + suffix, function, *sizes, c_uint(0), handle, parameters)
@@ -194,7 +194,7 @@ class Stage:
             call("cuMemAlloc_v2", byref(cell), c_size_t(4))
         suffix, handle = self._on(stream)
         parameters = (c_void_p * 2)(ctypes.addressof(cell), ctypes.addressof(lasts))
-        shape = [c_uint(one) for one in (1, 1, 1, 32, 1, 1)]
+        shape = [c_uint(size) for size in (1, 1, 1, 32, 1, 1)]
         call("cuLaunchKernel" + suffix, self.functions["add"], *shape, c_uint(0), handle, parameters, None)
         call("cuMemFreeHost", pinned) if host else call("cuMemFree_v2", cell)
 
@@ -261,7 +261,7 @@ class Stage:
         """The same, and whether the callback got the caller's stream."""
         suffix, handle = self._on(stream)
         wanted = handle.value
-        function = Callback(lambda told, status, _: self.seen.append([stream, word, told == wanted, status]))
+        function = Callback(lambda handle, status, _: self.seen.append([stream, word, handle == wanted, status]))
         self.kept.append(function)
         call("cuStreamAddCallback" + suffix, handle, function, None, c_uint(0))
 
@@ -317,8 +317,8 @@ class Stage:
     def _dependencies(self, stream: str) -> tuple[Any, int]:
         status, nodes, count = c_int(), ctypes.POINTER(c_void_p)(), c_size_t()
         suffix, handle = self._on(stream)
-        told = (handle, byref(status), None, None, byref(nodes), None, byref(count))
-        call("cuStreamGetCaptureInfo_v3" + suffix, *told)
+        arguments = (handle, byref(status), None, None, byref(nodes), None, byref(count))
+        call("cuStreamGetCaptureInfo_v3" + suffix, *arguments)
         return nodes, count.value
 
     def note_dependencies(self, stream: str) -> None:

@@ -70,9 +70,9 @@ class Player:
         assert ready, "the process does not answer: it is held or hangs"
         line = self.process.stdout.readline()
         assert line, self._exit_report()
-        told = json.loads(line)
-        assert "value" in told, told
-        return told["value"]
+        answer = json.loads(line)
+        assert "value" in answer, answer
+        return answer["value"]
 
     def _exit_report(self) -> str:
         _, words = self.process.communicate(timeout=_TIMEOUT_S)

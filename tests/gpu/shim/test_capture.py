@@ -34,17 +34,17 @@ def both(card: Card) -> list[Player]:
     """A client with a virtual card, and the same program without the shim, each with streams of all kinds."""
     card.attach(0)
     made = [player(card), bare_player(card)]
-    for one in made:
-        one.stage()
-        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": VIRTUAL_CARD}]])
+    for each in made:
+        each.stage()
+        each.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": VIRTUAL_CARD}]])
     return made
 
 
 def same_answers(both: list[Player], steps: list[Step], *questions: str) -> list[Any]:
     """Return the client's answers, which must equal those of the program without the shim."""
-    for one in both:
-        one.on_stage(steps)
-    answers = [[one(question) for question in questions] for one in both]
+    for each in both:
+        each.on_stage(steps)
+    answers = [[each(question) for question in questions] for each in both]
     assert answers[0] == answers[1]
     return answers[0]
 
@@ -225,8 +225,8 @@ def test_capture_fails_when_a_destroyed_stream_was_not_joined(
 ) -> None:
     steps: list[Step] = [["begin_capture", "independent"], ["kernel", "independent", 0], *FORK, *inside, *join]
     steps += [["destroy", "side"], ["kernel", "independent", 0]]
-    told = same_answers(both, steps, "stage.code_of_end('independent')")
-    assert told == [UNJOINED if inside and not join else 0]
+    codes = same_answers(both, steps, "stage.code_of_end('independent')")
+    assert codes == [UNJOINED if inside and not join else 0]
 
 
 def test_destroyed_stream_may_be_joined_afterwards(both: list[Player]) -> None:
@@ -251,8 +251,8 @@ def test_capture_stays_valid_when_a_virtual_card_is_granted_during_it(card: Card
     ]
     card.attach(0)
     both = [player(card), bare_player(card)]
-    for one in both:
-        one.stage()
+    for each in both:
+        each.stage()
     steps: list[Step] = [*ALL_KINDS, ["capture", "g", "independent", inside], ["graph", "independent", "g"], ["sync"]]
     same_answers(both, steps, "stage.edges('g')", "stage.cells()")
     seen = [both[0](f"stage.burn({stream!r}, {BLOCKS})") for stream in ("independent", "side")]

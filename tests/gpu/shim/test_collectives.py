@@ -90,7 +90,7 @@ def test_next_process_in_the_slot_is_held(card: Card) -> None:
     after.answer()
 
 
-@standin_only("on a card these wait for nobody")
+@standin_only("on a real card these do not wait")
 @pytest.mark.parametrize("grant", [SPENT, Grant(neighbours=0b101, yield_to=0b100)], ids=["gated", "yields"])
 def test_collective_completes_although_one_rank_should_be_held(card: Card, grant: Grant) -> None:
     first, second = staged(card), staged(card, 1)

@@ -51,9 +51,9 @@ def _without_library(card: Card) -> dict[str, str]:
 @pytest.mark.parametrize("stream", ["legacy", "thread"])
 def test_quota_applies_to_every_way_of_symbol_lookup(card: Card, lookup_program: Path, way: str, stream: str) -> None:
     card.attach(quota_bytes=MIB)
-    told = _run([str(lookup_program), way, stream], card.of()).stdout.split()
-    assert told[:3] == [GRANTED, REFUSED, REFUSED]
-    assert told[3] == ("cuMemAllocAsync_ptsz" if stream == "thread" else "cuMemAllocAsync")
+    results = _run([str(lookup_program), way, stream], card.of()).stdout.split()
+    assert results[:3] == [GRANTED, REFUSED, REFUSED]
+    assert results[3] == ("cuMemAllocAsync_ptsz" if stream == "thread" else "cuMemAllocAsync")
 
 
 def test_quota_applies_to_a_program_linked_with_the_driver(card: Card, linked: Path) -> None:
@@ -136,8 +136,8 @@ def test_rtld_next_of_another_preloaded_library_is_unchanged(card: Card, built: 
     for order in ([wrapper, environment["LD_PRELOAD"]], [environment["LD_PRELOAD"], wrapper]):
         preload = " ".join(map(str, order))
         program = [sys.executable, "-c", "import os; print(os.getppid() > 0)"]
-        told = _run(program, environment | {"LD_PRELOAD": preload})
-        assert (told.stdout.strip(), told.stderr.strip()) == ("True", "wrapped")
+        result = _run(program, environment | {"LD_PRELOAD": preload})
+        assert (result.stdout.strip(), result.stderr.strip()) == ("True", "wrapped")
 
 
 def test_library_exports_only_its_hooks_and_two_functions(library: Path) -> None:

@@ -81,12 +81,12 @@ def test_concurrent_graphs_are_charged_each(card: Card) -> None:
     """That the second graph needs its own memory shows only after its launch. The third is refused."""
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
-    (first, one), (second, other), (third, _) = (_graph(peer, MUCH, frees=False) for _ in range(3))
+    (first, first_pointer), (second, second_pointer), (third, _) = (_graph(peer, MUCH, frees=False) for _ in range(3))
     assert (peer(f"graph_launch({first})"), peer(f"graph_launch({second})")) == (0, 0)
     assert card.used() == peer("graph_reserved()") >= 2 * MUCH
     assert peer(f"graph_launch({third})") == OUT_OF_MEMORY
     assert peer("alloc(1)")[0] == OUT_OF_MEMORY
-    assert (peer(f"free({one})"), peer(f"free({other})")) == (0, 0)
+    assert (peer(f"free({first_pointer})"), peer(f"free({second_pointer})")) == (0, 0)
     assert peer(f"graph_launch({third})") == 0
     assert card.used() <= QUOTA
 

@@ -63,7 +63,7 @@ def test_client_is_never_reported_idle_while_work_runs(card: Card) -> None:
             assert seen >= 1 or client(f"stage.is_done('{stream}')")
 
 
-def test_what_was_queued_in_a_context_that_is_gone_is_no_longer_counted(card: Card) -> None:
+def test_work_of_a_destroyed_context_is_no_longer_in_flight(card: Card) -> None:
     client = staged(card)
     held: list[Step] = [["grant", {"credit_us": 10**9}], ["stream", "s", False], ["kernels", 40, "s", 0, "add", 500]]
     client.on_stage(held)

@@ -35,9 +35,9 @@ def test_standin_reads_kernel_names_and_notes(tmp_path: Path, c_builds: Path) ->
     """A kernel without a note takes its time from an argument."""
     card = new_card(tmp_path, c_builds / "driver", sms=16)
     ptx = "\n".join([".version 7.0", ".entry add(.param .u64 cell)", "{ }", "//! add_two:2:30", ".entry add_two()", ""])
-    told = card.run(
+    value = card.run(
         f"c = Cuda(kernels={ptx!r})\np = c.number(1)\nc.launch('add', p, 7)\nc.launch('add_two', p)\n"
-        "c.sync()\ntell(c.read(p))"
+        "c.sync()\nsend(c.read(p))"
     )
-    assert told == 3
+    assert value == 3
     assert [(line.name, line.used) for line in card.lines()] == [("add", 2**16 - 1), ("add_two", 3)]

@@ -98,8 +98,8 @@ def test_loan_has_the_size_of_the_grant(card: Card) -> None:
     page, most_us = process_page(card), 0
     until(lambda: page.launches >= 5 + 50, "half of it")
     while page.launches < 5 + 100:
-        asked = page.requested_us  # read first: completed work was requested before
-        most_us = max(most_us, asked - page.completed_us)
+        requested_us = page.requested_us  # read first: completed work was requested before
+        most_us = max(most_us, requested_us - page.completed_us)
     client.answer()
     assert page.waits >= 5
     assert most_us <= max(loan_us, 2 * longest_us(card))

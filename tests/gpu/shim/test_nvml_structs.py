@@ -24,7 +24,7 @@ def _printing_program() -> str:
     lines = ["#include <stdio.h>", '#include "cuda_api.h"', "int main(void) {"]
     for name, mirror in MIRRORS.items():
         lines.append(f'  printf("{name} %zu\\n", sizeof({name}));')
-        lines += [f'  printf("{name}.{one} %zu\\n", offsetof({name}, {one}));' for one in _members(mirror)]
+        lines += [f'  printf("{name}.{member} %zu\\n", offsetof({name}, {member}));' for member in _members(mirror)]
     return "\n".join([*lines, "  return 0;", "}", ""])
 
 
@@ -33,9 +33,9 @@ def test_nvml_memory_layout_matches_the_binding(tmp_path: Path) -> None:
     (tmp_path / "ours.c").write_text(_printing_program())
     program = str(tmp_path / "ours")
     subprocess.run(["gcc", "-I", str(build.SOURCES), "-o", program, str(tmp_path / "ours.c")], check=True)
-    told = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
+    offsets = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
     expected = []
     for name, mirror in MIRRORS.items():
         expected.append(f"{name} {ctypes.sizeof(mirror)}")
-        expected += [f"{name}.{one} {getattr(mirror, one).offset}" for one in _members(mirror)]
-    assert told == expected
+        expected += [f"{name}.{member} {getattr(mirror, member).offset}" for member in _members(mirror)]
+    assert offsets == expected

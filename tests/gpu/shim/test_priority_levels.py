@@ -41,9 +41,9 @@ def beside_a_long_kernel(
     card.region.write({0: grant, 1: Grant(neighbours=0b11)})
     second.on_stage([["kernel", "independent", 0, "add", SLOW_US, "plain", SMS]])
     first.on_stage([["kernel", stream, 0, "add", QUICK_US, "plain", SMS]])
-    for one in (first, second):
-        one("stage.cells()")
-    quick, slow = sorted((one for one in log(lines) if one.kind == "kernel"), key=lambda one: one.ended_us)
+    for client in (first, second):
+        client("stage.cells()")
+    quick, slow = sorted((line for line in log(lines) if line.kind == "kernel"), key=lambda line: line.ended_us)
     return quick, slow
 
 
@@ -71,9 +71,9 @@ def test_level_is_added_to_the_programs_priority_within_the_drivers_range(card: 
     card.region.write({0: Grant(neighbours=0b11, priority_level=60)})
     both: list[Step] = [["kernel", "high", 0, "add", 20], ["sync"], ["kernel", "independent", 0, "add", 20], ["sync"]]
     client.on_stage(both)
-    high, raised = (one.stream for one in log(lines) if one.kind == "kernel")
+    high, raised = (line.stream for line in log(lines) if line.kind == "kernel")
     client.on_stage([["grant", {}], *both])
-    after = [one.stream for one in log(lines) if one.kind == "kernel"][2:]
+    after = [line.stream for line in log(lines) if line.kind == "kernel"][2:]
     assert after[0] == high
     assert after[1] != raised
     assert client.end() == ""
@@ -88,5 +88,5 @@ def test_priority_is_unchanged_when_the_daemon_is_gone(card: Card, lines: Path) 
     card.region.beat(time.monotonic_ns() - 1_000_000_000)
     client.on_stage([["kernel", "independent", 0, "add", 20]])
     client("stage.cells()")
-    own, later = (one.stream for one in log(lines) if one.kind == "kernel")
+    own, later = (line.stream for line in log(lines) if line.kind == "kernel")
     assert own == later

@@ -73,8 +73,8 @@ def test_python_layout_matches_the_c_layout(tmp_path: Path) -> None:
     (tmp_path / "layout.c").write_text(_printing_program())
     program = str(tmp_path / "layout")
     subprocess.run(["gcc", "-I", str(build.SOURCES), "-o", program, str(tmp_path / "layout.c")], check=True)
-    told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    assert told.splitlines() == _mirrored()
+    output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines() == _mirrored()
 
 
 def test_card_region_implements_the_region_protocol(tmp_path: Path) -> None:

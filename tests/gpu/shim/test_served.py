@@ -47,13 +47,13 @@ def test_no_latency_is_lost_from_concurrent_threads_and_processes(card: Card) ->
         "import threading, gpusquad\n"
         "def report():\n    for _ in range(2000): gpusquad.served(0.001)\n"
         "threads = [threading.Thread(target=report) for _ in range(3)]\n"
-        "[one.start() for one in threads]; [one.join() for one in threads]"
+        "[thread.start() for thread in threads]; [thread.join() for thread in threads]"
     )
     callers = [threading.Thread(target=run, args=(card, code)) for _ in range(3)]
-    for one in callers:
-        one.start()
-    for one in callers:
-        one.join()
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
     count, latencies_us = card.region.served(0, 0)
     assert count == 18_000
     assert set(latencies_us) == {1000}

@@ -147,16 +147,16 @@ def test_default_stream_keeps_its_order_when_moved_back_from_another_context(
     client = player(card, STANDIN_MODE="mps")
     client.stage()
     client("Stage(beside=stage)", keep="other")
-    one, other = ("stage", "other") if is_primary else ("other", "stage")
+    target, other = ("stage", "other") if is_primary else ("other", "stage")
 
     def play(stage: str, *steps: Step) -> None:
         client(f"{stage}.enter()")
         client(f"{stage}.play({list(steps)!r})")
 
-    play(one, ["grant", {"neighbours": 0b11, **grant}], ["kernel", "legacy", 0, "add", 100_000], ["grant", {}])
+    play(target, ["grant", {"neighbours": 0b11, **grant}], ["kernel", "legacy", 0, "add", 100_000], ["grant", {}])
     play(other, ["kernel", "legacy", 7, "add", 1])
-    play(one, ["set", "legacy", 0, 4], ["sync"])
-    assert client(f"{one}.cells()")[0] == 4
+    play(target, ["set", "legacy", 0, 4], ["sync"])
+    assert client(f"{target}.cells()")[0] == 4
 
 
 def test_callbacks_keep_their_order_and_get_the_callers_stream(card: Card) -> None:
@@ -205,8 +205,8 @@ def test_copy_to_the_host_may_wait_for_a_later_launch_of_another_thread(card: Ca
     steps: list[Step] = [["grant", {"mask": 0x03}], ["stream", "f", False], ["pin"]]
     steps += [["kernel", "legacy", 0], ["kernel", "f", 2], ["set", "f", 3, 1], ["sync"]]  # nothing is new afterwards
     card.attach(0)
-    told = player(card).play([*steps, ["together", [reader, bringer]]])
-    assert (told["cells"][:3], told["seen"]) == ([2, 1, 101], [1])
+    result = player(card).play([*steps, ["together", [reader, bringer]]])
+    assert (result["cells"][:3], result["seen"]) == ([2, 1, 101], [1])
 
 
 def test_no_launch_is_lost_when_threads_launch_and_move_at_once(card: Card) -> None:

@@ -131,9 +131,9 @@ def test_concurrent_launches_into_one_capture_are_serialised(client: Player) -> 
     count = 150
     client("sys.setswitchinterval(1e-6)")
     adds, sets = [["kernel", "independent", 0]] * count, [["set", "independent", 1, 7]] * count
-    told: list[Step] = [["record", "blocks", "independent"]] * count
+    records: list[Step] = [["record", "blocks", "independent"]] * count
     for _ in range(10):
-        client.on_stage([["begin_capture", "independent", RELAXED], ["together", [adds, sets, sets, told]]])
+        client.on_stage([["begin_capture", "independent", RELAXED], ["together", [adds, sets, sets, records]]])
         client.on_stage([["end_capture", "g", "independent"]])
         assert (client("stage.edges('g')"), client("stage.ends('g')")) == (3 * count - 1, 1)
     client.on_stage([["graph", "independent", "g"], ["sync"]])
@@ -168,15 +168,15 @@ def test_graph_has_the_same_edges_and_result_as_without_the_shim(card: Card, ins
         ["kernel", "independent", 0],
     ]
     card.attach(0)
-    told: list[dict[str, Any]] = []
-    for one in (player(card), bare_player(card)):
-        one.stage()
-        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": VIRTUAL_CARD}]])
-        one.on_stage([["capture", "first", "independent", inside], ["capture", "g", "independent", inside]])
-        one.on_stage(around * turns)
-        told.append({"edges": one("stage.edges('g')"), "cells": one("stage.cells()")})
-        assert one.end() == ""
-    assert told[0] == told[1]
+    results: list[dict[str, Any]] = []
+    for client in (player(card), bare_player(card)):
+        client.stage()
+        client.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": VIRTUAL_CARD}]])
+        client.on_stage([["capture", "first", "independent", inside], ["capture", "g", "independent", inside]])
+        client.on_stage(around * turns)
+        results.append({"edges": client("stage.edges('g')"), "cells": client("stage.cells()")})
+        assert client.end() == ""
+    assert results[0] == results[1]
 
 
 def test_capture_dependencies_are_the_same_as_without_the_shim(card: Card) -> None:
@@ -194,15 +194,15 @@ def test_capture_dependencies_are_the_same_as_without_the_shim(card: Card) -> No
         *[["note_dependencies", "independent"], kernel, ["note_dependencies", "independent"]],
     ]
     card.attach(0)
-    told: list[Any] = []
-    for one in (player(card), bare_player(card)):
-        one.stage()
-        one.on_stage(
+    results: list[Any] = []
+    for client in (player(card), bare_player(card)):
+        client.stage()
+        client.on_stage(
             [*ALL_KINDS, ["grant", {"virtual_card_mask": VIRTUAL_CARD}], ["capture", "g", "independent", inside]]
         )
-        told.append([one("stage.seen"), one("stage.edges('g')")])
-    assert told[0] == told[1]
-    assert told[0][0][:4] == [0, 1, 1, 1]
+        results.append([client("stage.seen"), client("stage.edges('g')")])
+    assert results[0] == results[1]
+    assert results[0][0][:4] == [0, 1, 1, 1]
 
 
 def test_capture_ends_when_the_program_removed_dependencies(client: Player) -> None:
@@ -269,7 +269,7 @@ def test_captured_kernel_with_an_event_stays_on_the_callers_stream(client: Playe
     assert is_whole(sms(client, "blocks"))
 
 
-@standin_only("a driver puts so many blocks together for kernels that were told of it alone")
+@standin_only("a driver builds clusters of this size only for kernels with an attribute")
 def test_captured_large_cluster_stays_on_the_callers_stream(client: Player) -> None:
     client.on_stage([["room", "small", BLOCKS], ["room", "large", BLOCKS]])
     capture_and_launch(

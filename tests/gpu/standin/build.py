@@ -1,4 +1,4 @@
-"""Compile the stand-in driver: gcc alone, once for each state of the sources."""
+"""Compile the stand-in driver with gcc, once for each version of the sources."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ HERE = Path(__file__).parent
 SHARED = ("card.c",)
 NVML = ("nvml.c", *SHARED)
 FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
-# Real libraries call their own functions, whatever is preloaded in front of them: so does the stand-in.
+# Like real libraries, the stand-in calls its own functions even if others are preloaded.
 LINK = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-lm")
 
 
 def build(folder: Path) -> Path:
-    """A folder below `folder` with libcuda.so.1 and libnvidia-ml.so.1, for LD_LIBRARY_PATH."""
-    place = folder / f"standin-{_state()}"
+    """Build libcuda.so.1 and libnvidia-ml.so.1. Returns their folder, for LD_LIBRARY_PATH."""
+    target = folder / f"standin-{_digest()}"
     with locked(folder):
-        if place.exists():
-            return place
+        if target.exists():
+            return target
         with tempfile.TemporaryDirectory(dir=folder) as draft:
-            made = Path(draft) / "made"
-            made.mkdir()
-            _compile(_driver_sources(), made / "libcuda.so.1")
-            _compile(NVML, made / "libnvidia-ml.so.1")
-            os.rename(made, place)
-    return place
+            built = Path(draft) / "made"
+            built.mkdir()
+            _compile(_driver_sources(), built / "libcuda.so.1")
+            _compile(NVML, built / "libnvidia-ml.so.1")
+            os.rename(built, target)
+    return target
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def _driver_sources() -> tuple[str, ...]:
     return tuple(sorted(path.name for path in HERE.glob("*.c") if path.name != "nvml.c"))
 
 
-def _state() -> str:
+def _digest() -> str:
     digest = hashlib.sha256(" ".join((*FLAGS, *LINK)).encode())
     for path in sorted((*HERE.glob("*.c"), *HERE.glob("*.h"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -7,12 +7,12 @@
 struct si_capture {
     unsigned long long id;
     int mode;
-    bool invalid, over;
-    pthread_t by;
+    bool invalid, ended;
+    pthread_t thread;
     struct si_stream *origin;
     struct si_graph *graph;
-    bool to_graph; /* that the program had before */
-    struct si_nodes lost; /* what streams were behind that are no more */
+    bool to_graph; /* into a graph of the program */
+    struct si_nodes orphaned; /* dependencies of destroyed streams */
 };
 
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -31,8 +31,8 @@ CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op)
         op->context = stream->context;
     }
     op->from_graph = true;
-    si_nodes_set(&op->after, &stream->behind);
-    si_nodes_become(&stream->behind, op);
+    si_nodes_set(&op->after, &stream->deps);
+    si_nodes_replace(&stream->deps, op);
     si_graph_append_locked(capture->graph, op);
     stream->unjoined = stream != capture->origin;
     return CUDA_SUCCESS;
@@ -44,11 +44,11 @@ CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *eve
     event->capture = stream->capture;
     event->capture_id = stream->capture->id;
     event->captured_in = stream;
-    si_nodes_set(&event->behind, &stream->behind);
+    si_nodes_set(&event->deps, &stream->deps);
     return CUDA_SUCCESS;
 }
 
-bool si_captured_locked(const struct si_event *event) { return event->capture && !event->capture->over; }
+bool si_captured_locked(const struct si_event *event) { return event->capture && !event->capture->ended; }
 
 /* A stream that waits for a captured event joins the capture. */
 CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled)
@@ -67,13 +67,13 @@ CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *even
         stream->capture = event->capture;
         stream->unjoined = true;
     }
-    si_nodes_add(&stream->behind, &event->behind);
+    si_nodes_add(&stream->deps, &event->deps);
     if (event->captured_in != stream) event->captured_in->unjoined = false;
     return CUDA_SUCCESS;
 }
 
-/* What is refused to a stream that is being captured spoils the capture. */
-CUresult si_capture_spoil_locked(struct si_stream *stream, CUresult result)
+/* A call that a captured stream refuses invalidates the capture. */
+CUresult si_capture_invalidate_locked(struct si_stream *stream, CUresult result)
 {
     if (!stream->capture) return result;
     if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -81,14 +81,14 @@ CUresult si_capture_spoil_locked(struct si_stream *stream, CUresult result)
     return result;
 }
 
-/* What may not be done to such a stream at all. */
+/* For calls that are never allowed on a captured stream. */
 CUresult si_capture_refuses_locked(struct si_stream *stream)
 {
-    if (stream->capture) return si_capture_spoil_locked(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (stream->capture) return si_capture_invalidate_locked(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return si_capture_legacy_locked(stream);
 }
 
-/* The legacy stream would have to wait for a captured one. */
+/* Work on the legacy stream invalidates captures of blocking streams, because it would wait for them. */
 CUresult si_capture_legacy_locked(const struct si_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
@@ -101,14 +101,14 @@ CUresult si_capture_legacy_locked(const struct si_stream *stream)
     return result;
 }
 
-/* Calls that could wait for captured work (allocating, synchronising a context) are refused unless relaxed. */
+/* Calls that might wait for captured work (allocation, context synchronization) are refused unless relaxed. */
 CUresult si_capture_unsafe_locked(void)
 {
     if (!si_me.captures || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
-    for (struct si_stream *one = si_me.streams; one; one = one->next) {
-        struct si_capture *capture = one->capture;
-        if (!capture || capture->origin != one || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
-        bool concerns_us = pthread_equal(capture->by, pthread_self());
+    for (struct si_stream *each = si_me.streams; each; each = each->next) {
+        struct si_capture *capture = each->capture;
+        if (!capture || capture->origin != each || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+        bool concerns_us = pthread_equal(capture->thread, pthread_self());
         if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
             concerns_us = true;
         }
@@ -141,12 +141,12 @@ static CUresult begin_capture(CUstream handle, CUgraph graph, const struct si_no
         if (!capture) abort();
         *capture = (struct si_capture){.id = ++si_me.ids,
                                        .mode = mode,
-                                       .by = pthread_self(),
+                                       .thread = pthread_self(),
                                        .origin = stream,
                                        .graph = graph ? graph : si_graph_new(),
                                        .to_graph = graph != NULL};
         stream->capture = capture;
-        si_nodes_set(&stream->behind, after);
+        si_nodes_set(&stream->deps, after);
         si_me.captures++;
     }
     pthread_mutex_unlock(&si_me.lock);
@@ -170,35 +170,35 @@ SI_EXPORT_BOTH(cuStreamBeginCaptureToGraph, _ptsz,
                (CUstream stream, CUgraph graph, const CUgraphNode *after, const void *edges, size_t count, int mode),
                (stream, graph, after, edges, count, mode))
 
-/* What the stream is behind must be behind its origin too. */
+/* A stream is joined if the origin depends on all of its dependencies. */
 static bool is_unjoined(const struct si_stream *stream, const struct si_capture *capture)
 {
     if (stream == capture->origin) return false;
-    return stream->unjoined || !si_nodes_include(&capture->origin->behind, &stream->behind);
+    return stream->unjoined || !si_nodes_include(&capture->origin->deps, &stream->deps);
 }
 
-/* Lets go of every stream that was drawn in. True if one of them was never joined. */
+/* Removes all streams from the capture. Returns true if one of them was not joined. */
 static bool release_streams(const struct si_capture *capture)
 {
     bool unjoined = false;
-    for (struct si_stream *one = si_me.streams; one; one = one->next) {
-        if (one->capture == capture) unjoined |= is_unjoined(one, capture);
+    for (struct si_stream *each = si_me.streams; each; each = each->next) {
+        if (each->capture == capture) unjoined |= is_unjoined(each, capture);
     }
-    for (struct si_stream *one = si_me.streams; one; one = one->next) {
-        if (one->capture != capture) continue;
-        one->capture = NULL;
-        one->unjoined = false;
-        si_nodes_clear(&one->behind);
+    for (struct si_stream *each = si_me.streams; each; each = each->next) {
+        if (each->capture != capture) continue;
+        each->capture = NULL;
+        each->unjoined = false;
+        si_nodes_clear(&each->deps);
     }
     return unjoined;
 }
 
 static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
 {
-    bool unjoined = !si_nodes_include(&capture->origin->behind, &capture->lost);
+    bool unjoined = !si_nodes_include(&capture->origin->deps, &capture->orphaned);
     unjoined |= release_streams(capture);
-    si_nodes_clear(&capture->lost);
-    capture->over = true; /* events still point at it */
+    si_nodes_clear(&capture->orphaned);
+    capture->ended = true; /* not freed: events still point to it */
     si_me.captures--;
     *graph = NULL;
     if (capture->invalid || unjoined) {
@@ -209,14 +209,14 @@ static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
     return CUDA_SUCCESS;
 }
 
-/* A capture goes with the stream that it began on. Of one that was drawn in it misses what nobody has joined. */
+/* Destroying the origin ends the capture. Destroying another stream leaves its work unjoined, unless it was joined. */
 void si_capture_end_with_locked(struct si_stream *stream)
 {
     CUgraph graph = NULL;
     struct si_capture *capture = stream->capture;
     if (!capture) return;
     if (capture->origin != stream) {
-        si_nodes_add(&capture->lost, &stream->behind);
+        si_nodes_add(&capture->orphaned, &stream->deps);
         stream->capture = NULL;
         return;
     }
@@ -240,7 +240,7 @@ static CUresult cuStreamEndCapture_in(CUstream handle, CUgraph *graph)
 }
 SI_EXPORT_BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), (stream, graph))
 
-static CUresult tell_capture(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph)
+static CUresult get_capture_info(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph)
 {
     struct si_stream *stream;
     SI_TRY(si_stream_of(handle, &stream));
@@ -259,13 +259,13 @@ static CUresult tell_capture(CUstream handle, int *status, cuuint64_t *id, CUgra
 
 static CUresult cuStreamIsCapturing_in(CUstream stream, int *status)
 {
-    return tell_capture(stream, status, NULL, NULL);
+    return get_capture_info(stream, status, NULL, NULL);
 }
 SI_EXPORT_BOTH(cuStreamIsCapturing, _ptsz, (CUstream stream, int *status), (stream, status))
 
 static CUresult cuStreamGetCaptureInfo_in(CUstream stream, int *status, cuuint64_t *id)
 {
-    return tell_capture(stream, status, id, NULL);
+    return get_capture_info(stream, status, id, NULL);
 }
 SI_EXPORT_BOTH(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, int *status, cuuint64_t *id), (stream, status, id))
 
@@ -274,10 +274,10 @@ static CUresult cuStreamGetCaptureInfo_v3_in(CUstream handle, int *status, cuuin
 {
     struct si_stream *stream;
     SI_TRY(si_stream_of(handle, &stream));
-    if (dependencies) *dependencies = (const CUgraphNode *)stream->behind.all;
+    if (dependencies) *dependencies = (const CUgraphNode *)stream->deps.all;
     if (edges) *edges = NULL;
-    if (count) *count = stream->behind.count;
-    return tell_capture(handle, status, id, graph);
+    if (count) *count = stream->deps.count;
+    return get_capture_info(handle, status, id, graph);
 }
 SI_EXPORT_BOTH(cuStreamGetCaptureInfo_v3, _ptsz,
                (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,

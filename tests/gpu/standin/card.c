@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint64_t number_from(const char *name, uint64_t otherwise)
+static uint64_t number_from_env(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+    return text && *text ? strtoull(text, NULL, 0) : fallback;
 }
 
 static int64_t monotonic_ns(void)
@@ -31,15 +31,15 @@ static int64_t monotonic_ns(void)
 
 static void make_lock(pthread_mutex_t *lock)
 {
-    pthread_mutexattr_t how;
-    pthread_mutexattr_init(&how);
-    pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(lock, &how);
-    pthread_mutexattr_destroy(&how);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
 }
 
-/* The same card has the same UUID in every process, and another card another one. */
+/* The UUID is the same in all processes of a card and differs between cards. */
 static void make_uuid(struct si_card *card, const struct stat *file)
 {
     uint64_t a = (uint64_t)file->st_ino * 0x9e3779b97f4a7c15ull, b = (uint64_t)card->epoch_ns * 0xc2b2ae3d27d4eb4full;
@@ -52,12 +52,12 @@ static void make_card(struct si_card *card, const struct stat *file)
     const char *mode = getenv("STANDIN_MODE"), *speed = getenv("STANDIN_SPEED");
     memset(card, 0, sizeof *card);
     card->mode = mode && strcmp(mode, "mps") == 0 ? SI_MPS : SI_TIMESLICE;
-    card->sms = (uint32_t)number_from("STANDIN_SMS", 132);
+    card->sms = (uint32_t)number_from_env("STANDIN_SMS", 132);
     if (card->sms == 0 || card->sms > SI_WORDS * 64) card->sms = 132;
-    card->memory_bytes = number_from("STANDIN_MEMORY", 16ull << 30);
-    card->context_bytes = number_from("STANDIN_CONTEXT_BYTES", 64ull << 20);
-    card->green_bytes = number_from("STANDIN_GREEN_BYTES", 16ull << 20);
-    card->slice_ns = number_from("STANDIN_SLICE_US", 2000) * 1000;
+    card->memory_bytes = number_from_env("STANDIN_MEMORY", 16ull << 30);
+    card->context_bytes = number_from_env("STANDIN_CONTEXT_BYTES", 64ull << 20);
+    card->green_bytes = number_from_env("STANDIN_GREEN_BYTES", 16ull << 20);
+    card->slice_ns = number_from_env("STANDIN_SLICE_US", 2000) * 1000;
     card->speed = speed && atof(speed) > 0 ? atof(speed) : 1.0;
     card->epoch_ns = monotonic_ns();
     make_uuid(card, file);
@@ -65,7 +65,7 @@ static void make_card(struct si_card *card, const struct stat *file)
     __atomic_store_n(&card->magic, SI_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* Without a file named, the card is this process's own. */
+/* Without STANDIN_CARD, the process has its own card. */
 static int open_file(void)
 {
     const char *path = getenv("STANDIN_CARD");
@@ -73,8 +73,8 @@ static int open_file(void)
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 }
 
-/* The lock that says we live must not hang on the mapping: a child of fork inherits that, and with it the open file. */
-static int open_apart(int fd)
+/* The liveness lock needs its own open file, because a forked child inherits the mapping and its file. */
+static int reopen(int fd)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -85,7 +85,7 @@ static struct si_card *map_card(int fd)
 {
     struct stat file;
     struct si_card *card = MAP_FAILED;
-    flock(fd, LOCK_EX); /* whoever comes first makes the card; one that died in the middle left no magic */
+    flock(fd, LOCK_EX); /* the first process creates the card; if it died half-way, the magic is missing */
     if (fstat(fd, &file) == 0 && ((size_t)file.st_size >= sizeof *card || ftruncate(fd, sizeof *card) == 0)) {
         card = mmap(NULL, sizeof *card, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
@@ -94,13 +94,13 @@ static struct si_card *map_card(int fd)
     return card == MAP_FAILED ? NULL : card;
 }
 
-/* `fd`: for the locks of its bytes. */
+/* `fd` receives the file for the byte locks. */
 struct si_card *si_card_open(int *fd)
 {
     int mapped = open_file();
     if (mapped < 0) return NULL;
     struct si_card *card = map_card(mapped);
-    *fd = card ? open_apart(mapped) : -1;
+    *fd = card ? reopen(mapped) : -1;
     close(mapped);
     return *fd < 0 ? NULL : card;
 }
@@ -128,16 +128,16 @@ static struct flock byte_of(int slot, short type)
     return lock;
 }
 
-/* The kernel lets go of the lock however its holder dies. */
+/* The kernel releases the lock when the process ends in any way. */
 static bool is_alive(int fd, int slot)
 {
     struct flock lock = byte_of(slot, F_WRLCK);
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-static void bury(struct si_card *card, int slot)
+static void free_slot(struct si_card *card, int slot)
 {
-    for (int i = 0; i < (int)card->high; i++) {
+    for (int i = 0; i < (int)card->entry_count; i++) {
         if (card->entries[i].slot == (uint32_t)slot) card->entries[i].state = SI_FREE;
     }
     card->slots[slot].used_bytes = 0;
@@ -147,23 +147,23 @@ static void bury(struct si_card *card, int slot)
 void si_card_reap(struct si_card *card, int fd, int me)
 {
     for (int i = 0; i < SI_PROCS; i++) {
-        if (i != me && card->slots[i].live && !is_alive(fd, i)) bury(card, i);
+        if (i != me && card->slots[i].live && !is_alive(fd, i)) free_slot(card, i);
     }
-    card->looked_ns = si_card_clock_ns(card);
+    card->reaped_ns = si_card_clock_ns(card);
 }
 
-static void move_in(struct si_card *card, int slot)
+static void init_slot(struct si_card *card, int slot)
 {
-    const char *low = getenv("CUDA_MPS_CLIENT_PRIORITY");
-    struct si_slot *mine = &card->slots[slot];
-    mine->pid = getpid();
-    mine->used_bytes = 0;
-    mine->asleep = 0;
-    mine->low = card->mode == SI_MPS && low && atoi(low) > 0;
-    mine->live = 1;
+    const char *priority = getenv("CUDA_MPS_CLIENT_PRIORITY");
+    struct si_slot *own = &card->slots[slot];
+    own->pid = getpid();
+    own->used_bytes = 0;
+    own->asleep = 0;
+    own->low_priority = card->mode == SI_MPS && priority && atoi(priority) > 0;
+    own->live = 1;
 }
 
-/* A slot for this process, or -1 where the card is full. */
+/* Returns a slot for this process, or -1 if the card is full. */
 int si_card_join(struct si_card *card, int fd)
 {
     int found = -1;
@@ -173,7 +173,7 @@ int si_card_join(struct si_card *card, int fd)
         struct flock lock = byte_of(i, F_WRLCK);
         if (!card->slots[i].live && fcntl(fd, F_OFD_SETLK, &lock) == 0) found = i;
     }
-    if (found >= 0) move_in(card, found);
+    if (found >= 0) init_slot(card, found);
     si_card_unlock(card);
     return found;
 }
@@ -201,7 +201,7 @@ bool si_card_charge(struct si_card *card, int fd, int me, uint64_t bytes)
     return ok;
 }
 
-void si_card_give_back(struct si_card *card, int me, uint64_t bytes)
+void si_card_release(struct si_card *card, int me, uint64_t bytes)
 {
     si_card_lock(card);
     card->slots[me].used_bytes -= bytes;

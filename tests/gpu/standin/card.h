@@ -1,4 +1,4 @@
-/* The card that several processes share: a file they all map. Used by both stand-in libraries. */
+/* The card shared by several processes: a file that all of them map. Used by both stand-in libraries. */
 #ifndef STANDIN_CARD_H
 #define STANDIN_CARD_H
 
@@ -17,43 +17,43 @@ typedef struct { uint64_t w[SI_WORDS]; } si_mask;
 enum si_mode { SI_TIMESLICE = 0, SI_MPS = 1 };
 enum si_entry_state { SI_FREE = 0, SI_LIVE = 1, SI_FINISHED = 2 };
 
-struct si_slot {          /* one process */
-    uint32_t live;        /* and its byte of the file is locked: an unlocked one died */
+struct si_slot {           /* one process */
+    uint32_t live;         /* if its byte of the file is not locked, the process died */
     int32_t pid;
-    uint32_t wake;        /* futex word its worker sleeps on */
+    uint32_t wake;         /* futex of its worker */
     uint32_t asleep;
-    uint32_t low;         /* MPS client priority: 0 normal, 1 below */
-    uint64_t used_bytes;  /* everything it holds, its contexts too */
+    uint32_t low_priority; /* MPS client priority: 0 normal, 1 below */
+    uint64_t used_bytes;   /* all its allocations, including contexts */
 };
 
-struct si_entry {         /* one kernel on the card; times in nanoseconds of the card's clock */
+struct si_entry {                /* one kernel on the card; times are in nanoseconds of the card clock */
     uint32_t state, slot;
-    uint64_t order;       /* who came first */
-    si_mask allowed, held, used; /* may use, uses now, has ever used */
-    uint32_t wanted;      /* SMs at which it runs at full speed */
-    uint32_t most;        /* SMs it is given at most */
-    int32_t rank;         /* lower goes first */
+    uint64_t order;              /* order of arrival */
+    si_mask allowed, held, used; /* allowed, held now, used so far */
+    uint32_t full_sms;           /* SMs at which it runs at full speed */
+    uint32_t max_sms;            /* limit of its SMs */
+    int32_t priority;            /* lower values run first */
     uint32_t sms_now;
-    uint32_t meets;       /* spins until so many of its company run: a collective. 0: alone */
-    uint32_t has_met;
-    uint64_t company;
+    uint32_t ranks;              /* a collective: spins until this many ranks run; 0: none */
+    uint32_t all_ranks_run;
+    uint64_t collective_id;
     int64_t arrive_ns, start_ns, end_ns;
-    double left_ns;       /* what is left to do, at full speed */
-    double sm_ns;         /* SM time had */
+    double remaining_ns;         /* remaining work at full speed */
+    double sm_ns;                /* SM time used */
 };
 
 struct si_card {
     uint32_t magic, mode, sms;
     uint64_t memory_bytes, context_bytes, green_bytes, slice_ns;
-    double speed;         /* seconds of the card to one of the clock */
-    int64_t epoch_ns;     /* CLOCK_MONOTONIC at which the card's clock showed 0 */
+    double speed;         /* card seconds per real second */
+    int64_t epoch_ns;     /* CLOCK_MONOTONIC when the card clock was 0 */
     char uuid[16];
     pthread_mutex_t lock; /* robust, shared; guards all below */
-    int64_t now_ns;       /* until when the sharing of SMs has been worked out */
-    int64_t looked_ns;    /* when somebody last looked for dead processes */
-    int64_t turn_end_ns;
-    uint32_t turn;        /* whose time slice it is */
-    uint32_t high;        /* no entry from here on was ever used */
+    int64_t now_ns;       /* time up to which the model has advanced */
+    int64_t reaped_ns;    /* last check for dead processes */
+    int64_t slice_end_ns;
+    uint32_t slice_slot;  /* owner of the current time slice */
+    uint32_t entry_count; /* number of entries that were ever used */
     uint64_t order, lines;
     struct si_slot slots[SI_PROCS];
     struct si_entry entries[SI_ENTRIES];
@@ -69,11 +69,11 @@ int si_card_join(struct si_card *card, int fd);
 void si_card_reap(struct si_card *card, int fd, int me);
 uint64_t si_card_used(const struct si_card *card);
 bool si_card_charge(struct si_card *card, int fd, int me, uint64_t bytes);
-void si_card_give_back(struct si_card *card, int me, uint64_t bytes);
+void si_card_release(struct si_card *card, int me, uint64_t bytes);
 void si_card_wake(struct si_card *card, int slot);
 void si_uuid_text(const struct si_card *card, char text[41]);
 
-/* share.c: all with the card locked */
+/* share.c: called with the card locked */
 enum si_step { SI_UP_TO_DATE, SI_MINE_FINISHED, SI_HELD };
 enum si_step si_share_advance(struct si_card *card, uint32_t me, int64_t now_ns, int64_t *next_ns);
 int si_share_enter(struct si_card *card, uint32_t me, const struct si_entry *what);

@@ -1,6 +1,6 @@
-"""Drives a driver library from Python as a CUDA program would: the stand-in, or a real one.
+"""Call a driver library from Python as a CUDA program does: the stand-in, or a real driver.
 
-Functions are found with `cuGetProcAddress`, as the CUDA runtime finds them, so a preloaded shim sees every call.
+Functions are resolved with `cuGetProcAddress`, as the CUDA runtime finds them, so a preloaded shim sees every call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VERSION = 12_040  # the API version asked for, as 1000 * major + 10 * minor
+VERSION = 12_040  # requested API version, as 1000 * major + 10 * minor
 LEGACY, PER_THREAD = 1, 2  # the default streams, as handles
 OUT_OF_MEMORY, NOT_READY, NOT_FOUND = 2, 600, 500
 KERNELS = """\
@@ -41,7 +41,7 @@ class CudaError(RuntimeError):
 
 
 class LaunchConfig(ctypes.Structure):
-    """What `cuLaunchKernelEx` takes."""
+    """Configuration for `cuLaunchKernelEx`."""
 
     _fields_ = (
         *[(name, c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "shared")],
@@ -52,20 +52,20 @@ class LaunchConfig(ctypes.Structure):
 
 
 class DevResource(ctypes.Structure):
-    """SMs of the card, or of a part of it."""
+    """SMs of the card or of a partition."""
 
     _fields_ = (("type", c_int), ("hidden", ctypes.c_ubyte * 92), ("sms", c_uint), ("rest", ctypes.c_ubyte * 44))
 
 
 class Cuda:
-    """One process's view of the driver; every call raises `CudaError` unless it succeeds."""
+    """The driver in one process. A call that fails raises `CudaError`."""
 
     def __init__(self, per_thread: bool = False, by_symbol: bool = False, kernels: str = KERNELS) -> None:
         self.library = ctypes.CDLL("libcuda.so.1")
         self.flags = 2 if per_thread else 0
         self.by_symbol = by_symbol
-        self.found: dict[str, Callable[..., int]] = {}
-        self.kept: list[Any] = []  # callbacks, which must outlive their calls
+        self.resolved: dict[str, Callable[..., int]] = {}
+        self.callbacks: list[Any] = []  # referenced here, because they must outlive their calls
         self("cuInit", c_uint(0))
         self.context = c_void_p()
         self("cuDevicePrimaryCtxRetain", byref(self.context), c_int(0))
@@ -75,24 +75,26 @@ class Cuda:
         self.functions: dict[str, c_void_p] = {}
 
     def address(self, name: str, version: int = VERSION, flags: int | None = None) -> int:
-        """Where a function is, as `cuGetProcAddress_v2` tells it."""
+        """Address of a function, from `cuGetProcAddress_v2`."""
         pointer, status = c_void_p(), c_int()
-        asked = c_ulonglong(self.flags if flags is None else flags)
-        code = self.library.cuGetProcAddress_v2(name.encode(), byref(pointer), c_int(version), asked, byref(status))
+        lookup_flags = c_ulonglong(self.flags if flags is None else flags)
+        code = self.library.cuGetProcAddress_v2(
+            name.encode(), byref(pointer), c_int(version), lookup_flags, byref(status)
+        )
         if code or not pointer.value:
             raise CudaError(name, code or NOT_FOUND)
         return pointer.value
 
     def function(self, name: str) -> Callable[..., int]:
-        if name not in self.found:
+        if name not in self.resolved:
             if self.by_symbol:
-                self.found[name] = getattr(self.library, name)
+                self.resolved[name] = getattr(self.library, name)
             else:
-                self.found[name] = ctypes.CFUNCTYPE(c_int)(self.address(name))
-        return self.found[name]
+                self.resolved[name] = ctypes.CFUNCTYPE(c_int)(self.address(name))
+        return self.resolved[name]
 
     def code(self, name: str, *arguments: Any) -> int:
-        """The call's result, whatever it is. Arguments are ctypes values."""
+        """Result code of a call. Arguments are ctypes values."""
         return self.function(name)(*arguments)
 
     def __call__(self, name: str, *arguments: Any) -> None:
@@ -187,15 +189,15 @@ class Cuda:
         return value.value
 
     def host_call(self, function: Callable[[], None], stream: int = 0) -> None:
-        called = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: function())
-        self.kept.append(called)
-        self("cuLaunchHostFunc", c_void_p(stream), called, None)
+        callback = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: function())
+        self.callbacks.append(callback)
+        self("cuLaunchHostFunc", c_void_p(stream), callback, None)
 
     def begin_capture(self, stream: int, mode: int = 0) -> None:
         self("cuStreamBeginCapture", c_void_p(stream), c_int(mode))
 
     def end_capture(self, stream: int) -> c_void_p:
-        """An executable graph of what was captured."""
+        """End the capture. Returns an executable graph."""
         graph, executable = c_void_p(), c_void_p()
         self("cuStreamEndCapture", c_void_p(stream), byref(graph))
         self("cuGraphInstantiateWithFlags", byref(executable), graph, c_ulonglong(0))
@@ -206,7 +208,7 @@ class Cuda:
         self("cuGraphLaunch", executable, c_void_p(stream))
 
     def groups(self, sms: int = 8) -> tuple[list[DevResource], DevResource]:
-        """The card split into groups of SMs, and what is left over."""
+        """The card split into SM groups, and the remaining SMs."""
         whole, rest, count = DevResource(), DevResource(), c_uint()
         self("cuDeviceGetDevResource", c_int(0), byref(whole), c_int(1))
         self("cuDevSmResourceSplitByCount", None, byref(count), byref(whole), None, c_uint(0), c_uint(sms))
@@ -230,7 +232,7 @@ class Cuda:
 
 @dataclass(frozen=True)
 class Line:
-    """One piece of work in the stand-in's log; masks have one bit an SM, times are those of the card's clock."""
+    """One piece of work in the log of the stand-in. Masks have one bit per SM; times are those of the card clock."""
 
     number: int
     pid: int
@@ -249,7 +251,7 @@ class Line:
 
 
 def read_log(path: Path) -> list[Line]:
-    """All whole lines, in the order in which the work ended."""
+    """All complete lines, in the order in which the work ended."""
     text = path.read_text() if path.exists() else ""
     return [_line(row) for row in text.splitlines(keepends=True) if row.endswith("\n")]
 

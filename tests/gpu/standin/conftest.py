@@ -1,4 +1,4 @@
-"""The stand-in driver, built once, and cards that run on it."""
+"""Fixtures: the compiled stand-in driver, and cards that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* Copies and memsets. They take time by their size and no SMs; copies beside each other do not slow each other down. */
+/* Copies and memsets. They take time by their size and use no SMs. Concurrent copies do not slow each other down. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -15,14 +15,14 @@ static bool is_known(const void *address, size_t bytes) { return si_find_locked(
 
 static size_t span(size_t width, size_t height, size_t pitch) { return height ? (height - 1) * pitch + width : 0; }
 
-/* Device addresses are checked in the call: a bad address is an error of the call, as for most real copies. */
+/* Device addresses are checked in the call, so a bad address makes the call fail, as for most real copies. */
 static bool check(const struct transfer *t, enum direction way)
 {
     if (way != HOST_TO_CARD && !is_known(t->from, span(t->width, t->height, t->from_pitch))) return false;
     return way == CARD_TO_HOST || is_known(t->to, span(t->width, t->height, t->to_pitch));
 }
 
-/* Memory of the host that is not pinned is read before the call returns, as the real driver does. */
+/* Pageable host memory is read before the call returns, as with the real driver. */
 static void stage(struct si_op *op, const struct transfer *t)
 {
     size_t bytes = span(t->width, t->height, t->from_pitch);
@@ -42,7 +42,7 @@ static struct si_op *op_for(const struct transfer *t, enum direction way)
     op->copy.to_pitch = t->to_pitch;
     op->copy.from_pitch = t->from_pitch;
     double speed = way == CARD_TO_CARD ? SI_CARD_BYTES_PER_US : SI_HOST_BYTES_PER_US;
-    op->lasts_ns = (int64_t)(1000.0 * (double)(t->width * t->height) / speed);
+    op->duration_ns = (int64_t)(1000.0 * (double)(t->width * t->height) / speed);
     return op;
 }
 
@@ -95,7 +95,7 @@ static enum direction which_way(bool from_host, bool to_host)
     return to_host ? CARD_TO_HOST : CARD_TO_CARD;
 }
 
-/* One address space: where an address lies says which way the copy goes. */
+/* The addresses determine the direction of the copy. */
 static CUresult unified(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait)
 {
     SI_TRY(si_need_context(NULL));
@@ -129,7 +129,7 @@ static CUresult cuMemcpyDtoH_v2_in(void *to, CUdeviceptr from, size_t bytes)
 }
 SI_EXPORT_BOTH(cuMemcpyDtoH_v2, _ptds, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes))
 
-/* On the card the call does not wait for the copy, as documented for the real one. */
+/* Copies within the card are asynchronous, as documented for the real driver. */
 static CUresult cuMemcpyDtoD_v2_in(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     return line(at(to), at(from), bytes, CARD_TO_CARD, 0, false);
@@ -206,11 +206,11 @@ static CUresult fill(CUdeviceptr to, uint64_t value, uint32_t width, size_t coun
     op->set.value = value;
     op->set.width = width;
     op->set.count = count;
-    op->lasts_ns = (int64_t)(1000.0 * (double)(count * width) / SI_CARD_BYTES_PER_US);
+    op->duration_ns = (int64_t)(1000.0 * (double)(count * width) / SI_CARD_BYTES_PER_US);
     return si_submit(stream, op, NULL);
 }
 
-/* The calls without a stream do not wait either: memsets of device memory are asynchronous to the host. */
+/* Calls without a stream do not wait either, because memsets of device memory are asynchronous. */
 #define SI_FILL(bits, type) \
     static CUresult cuMemsetD##bits##_v2_in(CUdeviceptr to, type value, size_t count) \
     { \
@@ -227,7 +227,7 @@ SI_FILL(8, unsigned char)
 SI_FILL(16, unsigned short)
 SI_FILL(32, unsigned)
 
-/* Waiting for and writing a word of memory, in stream order. */
+/* Waits for a memory word, and writes one, in stream order. */
 static CUresult await_value(CUstream stream, CUdeviceptr from, uint64_t value, uint32_t width, unsigned how)
 {
     struct si_op *op = si_op_new(SI_AWAIT_VALUE);

@@ -16,7 +16,7 @@ __thread CUstream si_default_stream;
 static __thread struct si_context *stack[SI_STACK];
 static __thread int depth;
 
-/* A child of fork may not use the driver of its parent, nor keep the parent's lock alive after the parent's death. */
+/* A forked child must not use the parent's driver, nor keep the parent's lock after the parent's death. */
 static void in_child(void)
 {
     si_me.forked = true;
@@ -28,7 +28,7 @@ static uint32_t allowed_sms(const struct si_card *card)
     const char *percent = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     double share = percent && card->mode == SI_MPS ? atof(percent) : 100.0;
     if (share <= 0 || share >= 100) return card->sms;
-    uint32_t sms = (uint32_t)(card->sms * share / 100.0) & ~1u; /* 25 % of 132 showed as 32 on an H200 */
+    uint32_t sms = (uint32_t)(card->sms * share / 100.0) & ~1u; /* an H200 reports 32 for 25 % of 132 */
     return sms < 2 ? 2 : sms;
 }
 
@@ -131,7 +131,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
-/* Numbers of the public enum; what is not listed is 0. */
+/* Values of the public enum; others are 0. */
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     static const int known[][2] = {
@@ -169,17 +169,17 @@ struct si_context *si_context_new(bool green, si_mask allowed, uint64_t charge_b
 
 static bool is_context(const struct si_context *context) { return context && context->magic == SI_CONTEXT_MAGIC; }
 
-/* Its work is waited for; its streams can be destroyed but no longer used. */
+/* Waits for its work. Afterwards its streams can be destroyed but not used. */
 void si_context_end(struct si_context *context)
 {
     pthread_mutex_lock(&si_me.lock);
     si_wait_locked(NULL, context, si_me.seq);
     context->is_destroyed = true;
-    context->ends++;
+    context->generation++;
     context->legacy->is_destroyed = !context->is_primary;
     if (!context->is_green) si_forget_context_locked(context);
     pthread_mutex_unlock(&si_me.lock);
-    si_card_give_back(si_me.card, si_me.slot, context->charged_bytes);
+    si_card_release(si_me.card, si_me.slot, context->charged_bytes);
     context->charged_bytes = 0;
 }
 
@@ -215,8 +215,8 @@ static bool primary_revived(void)
     return true;
 }
 
-/* The context keeps its handle over releases, as in the real driver. NULL where there is no memory for it. */
-struct si_context *si_primary_hold(void)
+/* The context keeps its handle across releases, as in the real driver. NULL if there is not enough memory. */
+struct si_context *si_primary_retain(void)
 {
     pthread_mutex_lock(&primary_lock);
     bool there = primary_made() && primary_revived();
@@ -225,7 +225,7 @@ struct si_context *si_primary_hold(void)
     return there ? si_me.primary : NULL;
 }
 
-void si_primary_let_go(void)
+void si_primary_release(void)
 {
     pthread_mutex_lock(&primary_lock);
     if (--si_me.primary_holders == 0) si_context_end(si_me.primary);
@@ -235,7 +235,7 @@ void si_primary_let_go(void)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     SI_TRY(need_device(device));
-    *context = si_primary_hold();
+    *context = si_primary_retain();
     return *context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -243,11 +243,11 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     SI_TRY(need_device(device));
     if (si_me.primary_holders == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    si_primary_let_go();
+    si_primary_release();
     return CUDA_SUCCESS;
 }
 
-/* Refused while a green context stands on it; nothing is destroyed then. */
+/* Refused while a green context exists; then nothing is destroyed. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     SI_TRY(need_device(device));
@@ -338,7 +338,7 @@ CUresult cuCtxGetCurrent(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
-/* The primary context waits for the green ones too (measured on an H200). */
+/* The primary context also waits for green contexts (measured on an H200). */
 CUresult cuCtxSynchronize(void)
 {
     struct si_context *context;

@@ -21,9 +21,9 @@ static bool has(const struct si_nodes *nodes, const struct si_op *node)
 static void add(struct si_nodes *nodes, struct si_op *node)
 {
     if (has(nodes, node)) return;
-    if (nodes->count == nodes->room) {
-        nodes->room = nodes->room ? 2 * nodes->room : 4;
-        nodes->all = realloc(nodes->all, nodes->room * sizeof *nodes->all);
+    if (nodes->count == nodes->capacity) {
+        nodes->capacity = nodes->capacity ? 2 * nodes->capacity : 4;
+        nodes->all = realloc(nodes->all, nodes->capacity * sizeof *nodes->all);
         if (!nodes->all) abort();
     }
     nodes->all[nodes->count++] = node;
@@ -41,7 +41,7 @@ void si_nodes_set(struct si_nodes *nodes, const struct si_nodes *to)
     si_nodes_add(nodes, to);
 }
 
-void si_nodes_become(struct si_nodes *nodes, struct si_op *only)
+void si_nodes_replace(struct si_nodes *nodes, struct si_op *only)
 {
     nodes->count = 0;
     add(nodes, only);
@@ -50,8 +50,8 @@ void si_nodes_become(struct si_nodes *nodes, struct si_op *only)
 static void mark_all_before(const struct si_nodes *nodes, uint64_t mark)
 {
     for (size_t i = 0; i < nodes->count; i++) {
-        if (nodes->all[i]->seen == mark) continue;
-        nodes->all[i]->seen = mark;
+        if (nodes->all[i]->visited == mark) continue;
+        nodes->all[i]->visited = mark;
         mark_all_before(&nodes->all[i]->after, mark);
     }
 }
@@ -61,7 +61,7 @@ bool si_nodes_include(const struct si_nodes *last, const struct si_nodes *some)
     static uint64_t mark;
     mark_all_before(last, ++mark);
     for (size_t i = 0; i < some->count; i++) {
-        if (some->all[i]->seen != mark) return false;
+        if (some->all[i]->visited != mark) return false;
     }
     return true;
 }
@@ -76,8 +76,8 @@ static CUresult cuStreamUpdateCaptureDependencies_v2_in(CUstream handle, CUgraph
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes)) return CUDA_ERROR_INVALID_VALUE;
     if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
     pthread_mutex_lock(&si_me.lock);
-    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) si_nodes_set(&stream->behind, &given);
-    else si_nodes_add(&stream->behind, &given);
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) si_nodes_set(&stream->deps, &given);
+    else si_nodes_add(&stream->deps, &given);
     pthread_mutex_unlock(&si_me.lock);
     return CUDA_SUCCESS;
 }

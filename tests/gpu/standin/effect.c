@@ -15,7 +15,7 @@ static bool is_readable(CUdeviceptr address, size_t bytes)
     return false;
 }
 
-/* Each block writes the number of an SM that the kernel ran on, in turn. */
+/* The blocks write the numbers of the SMs that the kernel ran on, round-robin. */
 static void apply_burn(const struct si_op *op)
 {
     uint32_t blocks = op->kernel.grid[0], sm = 0, *cells = (uint32_t *)(uintptr_t)op->kernel.target;
@@ -56,7 +56,7 @@ static void apply_set(const struct si_op *op)
     for (size_t i = 0; i < op->set.count; i++) memcpy(to + i * op->set.width, &op->set.value, op->set.width);
 }
 
-/* Greater or equal (as a signed difference), equal, any common bit, any bit neither has. */
+/* Comparisons 0 to 3: greater or equal (signed difference), equal, a common bit, a bit that neither has. */
 bool si_has_value(const struct si_op *op)
 {
     uint64_t now = 0, mask = op->set.width == 8 ? UINT64_MAX : UINT32_MAX;
@@ -77,8 +77,8 @@ void si_apply(struct si_op *op)
     if (op->kind == SI_KERNEL) apply_kernel(op);
     if (op->kind == SI_COPY) apply_copy(op);
     if (op->kind == SI_SET) apply_set(op);
-    if (op->kind == SI_POOL_FREE) si_pool_take_back_locked(op->alloc);
-    if (op->kind == SI_GRAPH_FREE) si_graph_take_back_locked(op->alloc);
+    if (op->kind == SI_POOL_FREE) si_pool_reclaim_locked(op->alloc);
+    if (op->kind == SI_GRAPH_FREE) si_graph_reclaim_locked(op->alloc);
 }
 
 static const char *kind_of(const struct si_op *op)
@@ -102,8 +102,8 @@ static void write_stream(char text[32], const struct si_stream *stream)
     else snprintf(text, 32, "%llu", (unsigned long long)(uintptr_t)stream);
 }
 
-/* Columns: line, process, stream, kind, name, SMs it might use, SMs it did use, mean SMs, submitted, started, ended (in
- * microseconds). With the card locked, so that line numbers grow along the file. */
+/* Columns: line, process, stream, kind, name, allowed SMs, used SMs, mean SMs, and the times of submission, start and
+ * end in microseconds. Called with the card locked, so that line numbers increase in the file. */
 void si_log(const struct si_op *op)
 {
     char line[512], allowed[SI_WORDS * 16 + 1], used[SI_WORDS * 16 + 1], stream[32];

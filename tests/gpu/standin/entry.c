@@ -1,4 +1,4 @@
-/* cuGetProcAddress, by name, version and meaning of stream 0; and the names of errors. */
+/* cuGetProcAddress by name, version and default stream mode, and error names. */
 #include "standin.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ struct entry { const char *name; int since; any_function plain, per_thread; };
 #define SI_PTSZ_AS(name, since, symbol) {#name, since, (any_function)symbol, (any_function)symbol##_ptsz}
 #define SI_PTDS_AS(name, since, symbol) {#name, since, (any_function)symbol, (any_function)symbol##_ptds}
 
-/* Where a name has several versions the later ones come later. */
+/* Versions of a name are in ascending order. */
 static const struct entry entries[] = {
     SI_PLAIN(cuInit, 2000),
     SI_PLAIN(cuDriverGetVersion, 2020),

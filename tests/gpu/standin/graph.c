@@ -66,16 +66,16 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
     (void)flags;
     SI_TRY(si_ready());
     if (!exec || !graph) return CUDA_ERROR_INVALID_VALUE;
-    struct si_graph_exec *made = calloc(1, sizeof *made);
-    if (!made) abort();
-    struct si_op **link = &made->head;
+    struct si_graph_exec *created = calloc(1, sizeof *created);
+    if (!created) abort();
+    struct si_op **link = &created->head;
     pthread_mutex_lock(&si_me.lock);
     for (const struct si_op *op = graph->head; op; op = op->next) {
         *link = copy_of(op);
         link = &(*link)->next;
     }
     pthread_mutex_unlock(&si_me.lock);
-    *exec = made;
+    *exec = created;
     return CUDA_SUCCESS;
 }
 
@@ -112,27 +112,27 @@ CUresult cuGraphNodeGetType(CUgraphNode node, int *type)
     return CUDA_SUCCESS;
 }
 
-/* This form of the query cannot report edges that allow an overlap. */
+/* This version of the query cannot report programmatic edges. */
 CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)
 {
-    size_t found = 0;
+    size_t edge = 0;
     SI_TRY(si_ready());
     if (!graph || !count) return CUDA_ERROR_INVALID_VALUE;
     for (struct si_op *op = graph->head; op; op = op->next) {
-        for (size_t i = 0; i < op->after.count; i++, found++) {
+        for (size_t i = 0; i < op->after.count; i++, edge++) {
             struct si_op *before = op->after.all[i];
             if (op->kernel.overlaps && before->kind == SI_KERNEL) return CUDA_ERROR_LOSSY_QUERY;
-            if (!from || !to || found >= *count) continue;
-            from[found] = (CUgraphNode)before;
-            to[found] = (CUgraphNode)op;
+            if (!from || !to || edge >= *count) continue;
+            from[edge] = (CUgraphNode)before;
+            to[edge] = (CUgraphNode)op;
         }
     }
-    *count = found;
+    *count = edge;
     return CUDA_SUCCESS;
 }
 
-/* What a real driver does with a graph whose contexts are gone nobody promises. */
-static bool has_lost_a_context(const struct si_graph_exec *exec)
+/* The behavior of real drivers with graphs of destroyed contexts is undefined. */
+static bool has_destroyed_context(const struct si_graph_exec *exec)
 {
     for (const struct si_op *op = exec->head; op; op = op->next) {
         if (op->context && op->context->is_destroyed) return true;
@@ -158,9 +158,9 @@ static CUresult cuGraphLaunch_in(CUgraphExec exec, CUstream handle)
     CUresult result = CUDA_SUCCESS;
     if (!exec) return CUDA_ERROR_INVALID_VALUE;
     SI_TRY(si_stream_of(handle, &stream));
-    if (has_lost_a_context(exec)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (has_destroyed_context(exec)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     pthread_mutex_lock(&si_me.lock);
-    si_wait_for_room_locked();
+    si_wait_for_queue_locked();
     if (stream->capture) result = si_capture_refuses_locked(stream);
     else result = si_graph_map_locked(exec->head, true);
     for (const struct si_op *op = exec->head; op && result == CUDA_SUCCESS; op = op->next) {

@@ -26,14 +26,14 @@ struct si_op *si_graph_free_new_locked(CUdeviceptr address)
     return op;
 }
 
-void si_graph_take_back_locked(struct si_alloc *alloc)
+void si_graph_reclaim_locked(struct si_alloc *alloc)
 {
     if (!alloc->is_live) return;
     alloc->is_live = false;
     used -= alloc->bytes;
 }
 
-/* Takes from the card what a launch of these needs beyond what is kept. `live`: they are alive from now on. */
+/* Allocates what a launch of these nodes needs beyond the retained memory. `live`: mark them as live. */
 CUresult si_graph_map_locked(const struct si_op *ops, bool live)
 {
     uint64_t needed = used;
@@ -59,7 +59,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
     SI_TRY(si_ready());
     if (device) return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&si_me.lock);
-    if (reserved > used) si_card_give_back(si_me.card, si_me.slot, reserved - used);
+    if (reserved > used) si_card_release(si_me.card, si_me.slot, reserved - used);
     reserved = used;
     pthread_mutex_unlock(&si_me.lock);
     return CUDA_SUCCESS;
@@ -76,7 +76,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *valu
     return CUDA_SUCCESS;
 }
 
-/* Nodes. */
+/* Node functions. */
 
 static CUresult add(CUgraphNode *node, CUgraph graph, struct si_op *op, CUresult result)
 {
@@ -114,7 +114,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNo
     return result;
 }
 
-/* Of the kinds of nodes, those of memory. */
+/* Node types: memory nodes only. */
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, const void *edges, size_t count,
                            CUgraphNodeParams *params)
 {

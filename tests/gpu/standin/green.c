@@ -1,7 +1,7 @@
 /* Green contexts: parts of the card by SM groups.
  *
- * The SMs of a 132-SM card lie in clusters of 18, 18, 18, 16, 16, 16, 16 and 14: eights within them give the 15 groups
- * and 12 left over that an H200 shows. Other sizes are one cluster. */
+ * The SMs of a 132-SM card are in clusters of 18, 18, 18, 16, 16, 16, 16 and 14. Groups of eight within clusters give
+ * the 15 groups and 12 remaining SMs that an H200 reports. Cards of other sizes are one cluster. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, int
     return cuCtxGetDevResource(green, resource, type);
 }
 
-/* The whole eights of the card (or pairs, where large clusters are given up), each as the number of its first SM. */
+/* First SMs of all complete groups of eight (or of two, if large clusters are not needed). */
 static uint32_t steps_of_card(uint32_t *first, uint32_t step)
 {
     const uint32_t whole[] = {si_me.card->sms, 0};
@@ -120,7 +120,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
         sms += si_mask_count(&mask);
         si_mask_join(&all, &mask);
     }
-    if (si_mask_count(&all) != sms) return CUDA_ERROR_INVALID_VALUE; /* the same SM twice */
+    if (si_mask_count(&all) != sms) return CUDA_ERROR_INVALID_VALUE; /* an SM was given twice */
     *desc = calloc(1, sizeof **desc);
     if (!*desc) abort();
     (*desc)->mask = all;
@@ -132,10 +132,10 @@ CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice de
     SI_TRY(si_ready());
     if (device) return CUDA_ERROR_INVALID_DEVICE;
     if (!green || !desc || flags != CU_GREEN_CTX_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
-    if (!si_primary_hold()) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!si_primary_retain()) return CUDA_ERROR_OUT_OF_MEMORY;
     *green = si_context_new(true, desc->mask, si_me.card->green_bytes);
     if (!*green) {
-        si_primary_let_go();
+        si_primary_release();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     __atomic_add_fetch(&si_me.green_contexts, 1, __ATOMIC_ACQ_REL);
@@ -155,7 +155,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     SI_TRY(need_green(green));
     si_context_end(green);
     __atomic_sub_fetch(&si_me.green_contexts, 1, __ATOMIC_ACQ_REL);
-    si_primary_let_go();
+    si_primary_release();
     return CUDA_SUCCESS;
 }
 
@@ -176,32 +176,32 @@ CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned fla
     return CUDA_SUCCESS;
 }
 
-/* NULL where the stream belongs to no green context. */
+/* NULL if the stream belongs to no green context. */
 CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
 {
-    struct si_stream *found;
+    struct si_stream *owner;
     si_default_stream = CU_STREAM_LEGACY;
-    SI_TRY(si_stream_of(stream, &found));
-    *green = found->context->is_green ? found->context : NULL;
+    SI_TRY(si_stream_of(stream, &owner));
+    *green = owner->context->is_green ? owner->context : NULL;
     return CUDA_SUCCESS;
 }
 
-/* The event is done when all that was put into the green context before is done: a stream of its own gathers that. */
+/* The event is complete when all earlier work of the green context is; a separate stream waits for all its streams. */
 CUresult cuGreenCtxRecordEvent(CUgreenCtx green, CUevent event)
 {
     CUresult result = CUDA_SUCCESS;
     SI_TRY(need_green(green));
     pthread_mutex_lock(&si_me.lock);
-    struct si_stream *gather = si_stream_new(green, CU_STREAM_NON_BLOCKING, 0);
-    for (struct si_stream *one = gather->next; one && result == CUDA_SUCCESS; one = one->next) {
-        if (one->context != green || !one->head) continue;
+    struct si_stream *waiting = si_stream_new(green, CU_STREAM_NON_BLOCKING, 0);
+    for (struct si_stream *each = waiting->next; each && result == CUDA_SUCCESS; each = each->next) {
+        if (each->context != green || !each->head) continue;
         struct si_event step = {.magic = SI_EVENT_MAGIC};
-        result = si_record_locked(&step, one, 0);
-        if (result == CUDA_SUCCESS) result = si_await_locked(gather, &step);
+        result = si_record_locked(&step, each, 0);
+        if (result == CUDA_SUCCESS) result = si_await_locked(waiting, &step);
         si_mark_drop(step.mark);
     }
-    if (result == CUDA_SUCCESS) result = si_record_locked(event, gather, 0);
-    gather->is_destroyed = true;
+    if (result == CUDA_SUCCESS) result = si_record_locked(event, waiting, 0);
+    waiting->is_destroyed = true;
     pthread_mutex_unlock(&si_me.lock);
     return result;
 }
@@ -211,8 +211,8 @@ CUresult cuGreenCtxWaitEvent(CUgreenCtx green, CUevent event)
     CUresult result = CUDA_SUCCESS;
     SI_TRY(need_green(green));
     pthread_mutex_lock(&si_me.lock);
-    for (struct si_stream *one = si_me.streams; one && result == CUDA_SUCCESS; one = one->next) {
-        if (one->context == green && !one->is_destroyed) result = si_await_locked(one, event);
+    for (struct si_stream *each = si_me.streams; each && result == CUDA_SUCCESS; each = each->next) {
+        if (each->context == green && !each->is_destroyed) result = si_await_locked(each, event);
     }
     pthread_mutex_unlock(&si_me.lock);
     return result;

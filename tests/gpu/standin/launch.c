@@ -1,4 +1,4 @@
-/* Modules (a text that lists kernels) and their launch. */
+/* Modules (texts that list kernels) and launches. */
 #include "standin.h"
 
 #include <stdio.h>
@@ -13,22 +13,22 @@ static enum si_effect effect_of(const char *name)
     return SI_NOTHING;
 }
 
-/* A line is NAME:SMS:MICROSECONDS; "*" for the SMs: as many as blocks; for the time: an argument tells it. A fourth
- * number makes it a collective of so many ranks, in whatever processes: each spins on its SMs until all have begun. */
+/* A line is NAME:SMS:MICROSECONDS[:RANKS]. "*" as SMS: as many as blocks; as MICROSECONDS: the time is an argument.
+ * With RANKS the kernel is a collective across processes: each rank spins on its SMs until all ranks run. */
 static struct si_function *function_from(const char *line)
 {
-    char name[128], sms[16], lasts[16];
-    unsigned meets = 0;
-    if (sscanf(line, "%127[^: \n]:%15[^: \n]:%15[^: \n]:%u", name, sms, lasts, &meets) < 3) return NULL;
+    char name[128], sms[16], duration[16];
+    unsigned ranks = 0;
+    if (sscanf(line, "%127[^: \n]:%15[^: \n]:%15[^: \n]:%u", name, sms, duration, &ranks) < 3) return NULL;
     struct si_function *function = calloc(1, sizeof *function);
     if (!function) abort();
     function->magic = SI_FUNCTION_MAGIC;
     strcpy(function->name, name);
-    function->wanted = *sms == '*' ? 0 : (uint32_t)atoi(sms);
-    if (*sms != '*' && function->wanted == 0) function->wanted = si_me.card->sms;
-    function->lasts_us = *lasts == '*' ? -1 : atoll(lasts);
+    function->full_sms = *sms == '*' ? 0 : (uint32_t)atoi(sms);
+    if (*sms != '*' && function->full_sms == 0) function->full_sms = si_me.card->sms;
+    function->duration_us = *duration == '*' ? -1 : atoll(duration);
     function->effect = effect_of(name);
-    function->meets = meets;
+    function->ranks = ranks;
     return function;
 }
 
@@ -50,8 +50,8 @@ static bool add_lines(struct si_module *module, const char *text)
     return true;
 }
 
-/* PTX: kernels are known by their names; a comment "//! NAME:SMS:MICROSECONDS" before one says what a real card would
- * find in its code. Without it: all SMs, and an argument tells the time. */
+/* PTX: kernels are the entries. A comment "//! NAME:SMS:MICROSECONDS" before an entry describes it; without one, the
+ * kernel uses all SMs and its time is an argument. */
 static bool add_entries(struct si_module *module, const char *text)
 {
     static const char word[] = ".entry ", note[] = "//! ";
@@ -61,9 +61,9 @@ static bool add_entries(struct si_module *module, const char *text)
         at += strlen(word);
         if (sscanf(at, "%127[A-Za-z0-9_$]", name) != 1) return false;
         snprintf(line, sizeof line, "%s:0:*", name);
-        const char *told = strstr(noted, note);
-        if (told && told < at && strncmp(told + strlen(note), name, strlen(name)) == 0) {
-            snprintf(line, sizeof line, "%.*s", (int)strcspn(told + strlen(note), "\n"), told + strlen(note));
+        const char *spec = strstr(noted, note);
+        if (spec && spec < at && strncmp(spec + strlen(note), name, strlen(name)) == 0) {
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(spec + strlen(note), "\n"), spec + strlen(note));
         }
         if (!add_function(module, line)) return false;
     }
@@ -73,15 +73,15 @@ static bool add_entries(struct si_module *module, const char *text)
 CUresult si_module_from_text(struct si_module **module, const char *text)
 {
     if (!module || !text) return CUDA_ERROR_INVALID_VALUE;
-    struct si_module *made = calloc(1, sizeof *made);
-    if (!made) abort();
-    made->magic = SI_MODULE_MAGIC;
+    struct si_module *created = calloc(1, sizeof *created);
+    if (!created) abort();
+    created->magic = SI_MODULE_MAGIC;
     bool is_ptx = strncmp(text, ".version", 8) == 0 || strncmp(text, "//", 2) == 0;
-    if (!(is_ptx ? add_entries : add_lines)(made, text)) {
-        free(made);
+    if (!(is_ptx ? add_entries : add_lines)(created, text)) {
+        free(created);
         return CUDA_ERROR_INVALID_IMAGE;
     }
-    *module = made;
+    *module = created;
     return CUDA_SUCCESS;
 }
 
@@ -120,7 +120,7 @@ static CUresult need_module(const struct si_module *module)
 CUresult cuModuleUnload(CUmodule module)
 {
     SI_TRY(need_module(module));
-    module->magic = 0; /* kernels under way still need their names: the rest stays */
+    module->magic = 0; /* not freed: running kernels still need their names */
     return CUDA_SUCCESS;
 }
 
@@ -128,9 +128,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 {
     SI_TRY(need_module(module));
     if (!function || !name) return CUDA_ERROR_INVALID_VALUE;
-    for (struct si_function *one = module->functions; one; one = one->next) {
-        *function = one;
-        if (strcmp(one->name, name) == 0) return CUDA_SUCCESS;
+    for (struct si_function *each = module->functions; each; each = each->next) {
+        *function = each;
+        if (strcmp(each->name, name) == 0) return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
 }
@@ -202,7 +202,7 @@ CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
 
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function)
 {
-    static const int known[] = {1024, 0, 0, 0, 32, 90, 90, 0, 232448}; /* threads a block, ..., registers, versions */
+    static const int known[] = {1024, 0, 0, 0, 32, 90, 90, 0, 232448}; /* threads per block, ..., registers, versions */
     SI_TRY(need_function(function));
     *value = attribute >= 0 && attribute < (int)(sizeof known / sizeof *known) ? known[attribute] : 0;
     return CUDA_SUCCESS;
@@ -247,7 +247,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfun
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
 }
 
-/* Arguments come as a list of addresses or as one packed buffer; all of ours have eight bytes. */
+/* Arguments are a list of addresses or one packed buffer; all have eight bytes. */
 static uint64_t argument(void **params, void **extra, int index)
 {
     uint64_t value = 0;
@@ -256,8 +256,8 @@ static uint64_t argument(void **params, void **extra, int index)
         memcpy(&value, at, 8);
         return value;
     }
-    for (void **one = extra; !params && one && *one != CU_LAUNCH_PARAM_END; one += 2) {
-        if (*one == CU_LAUNCH_PARAM_BUFFER_POINTER) memcpy(&value, (const char *)one[1] + 8 * index, 8);
+    for (void **each = extra; !params && each && *each != CU_LAUNCH_PARAM_END; each += 2) {
+        if (*each == CU_LAUNCH_PARAM_BUFFER_POINTER) memcpy(&value, (const char *)each[1] + 8 * index, 8);
     }
     return value;
 }
@@ -275,8 +275,8 @@ static CUresult check_shape(const struct shape *shape)
 static uint32_t sms_for(const struct si_function *function, const struct shape *shape)
 {
     uint64_t blocks = (uint64_t)shape->grid[0] * shape->grid[1] * shape->grid[2];
-    uint64_t wanted = function->wanted ? function->wanted : blocks;
-    return wanted < si_me.card->sms ? (uint32_t)wanted : si_me.card->sms;
+    uint64_t full_sms = function->full_sms ? function->full_sms : blocks;
+    return full_sms < si_me.card->sms ? (uint32_t)full_sms : si_me.card->sms;
 }
 
 static CUresult refuse(CUstream handle, CUresult result)
@@ -284,7 +284,7 @@ static CUresult refuse(CUstream handle, CUresult result)
     struct si_stream *stream;
     SI_TRY(si_stream_of(handle, &stream));
     pthread_mutex_lock(&si_me.lock);
-    result = si_capture_spoil_locked(stream, result);
+    result = si_capture_invalidate_locked(stream, result);
     pthread_mutex_unlock(&si_me.lock);
     return result;
 }
@@ -295,17 +295,17 @@ static CUresult launch(struct si_function *function, const struct shape *shape, 
     SI_TRY(need_function(function));
     CUresult fits = check_shape(shape);
     if (fits != CUDA_SUCCESS) return refuse(stream, fits);
-    int told = 0;
+    int next = 0;
     struct si_op *op = si_op_new(SI_KERNEL);
     op->kernel.function = function;
-    op->kernel.wanted = sms_for(function, shape);
+    op->kernel.full_sms = sms_for(function, shape);
     memcpy(op->kernel.grid, shape->grid, sizeof shape->grid);
     memcpy(op->kernel.block, shape->block, sizeof shape->block);
     op->kernel.effect = function->effect;
     op->kernel.overlaps = shape->overlaps;
-    if (function->effect != SI_NOTHING) op->kernel.target = argument(params, extra, told++);
-    int64_t lasts_us = function->lasts_us >= 0 ? function->lasts_us : (int64_t)argument(params, extra, told);
-    op->lasts_ns = function->effect == SI_BURN ? lasts_us : lasts_us * 1000; /* cycles, of a card of 1 GHz */
+    if (function->effect != SI_NOTHING) op->kernel.target = argument(params, extra, next++);
+    int64_t duration_us = function->duration_us >= 0 ? function->duration_us : (int64_t)argument(params, extra, next);
+    op->duration_ns = function->effect == SI_BURN ? duration_us : duration_us * 1000; /* burn: in cycles of 1 ns */
     return si_submit(stream, op, NULL);
 }
 
@@ -324,8 +324,8 @@ SI_EXPORT_BOTH(cuLaunchKernel, _ptsz,
 static bool overlaps(const CUlaunchConfig *config)
 {
     for (unsigned i = 0; i < config->numAttrs; i++) {
-        const CUlaunchAttribute *one = &config->attrs[i];
-        if (one->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && one->value[0]) return true;
+        const CUlaunchAttribute *each = &config->attrs[i];
+        if (each->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && each->value[0]) return true;
     }
     return false;
 }
@@ -343,7 +343,7 @@ SI_EXPORT_BOTH(cuLaunchKernelEx, _ptsz,
                (const CUlaunchConfig *config, CUfunction function, void **params, void **extra),
                (config, function, params, extra))
 
-/* All its blocks must be on the card at once, so on the SMs of its stream. */
+/* All blocks must run at the same time, so they must fit on the SMs of the stream. */
 static CUresult cuLaunchCooperativeKernel_in(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                              CUstream handle, void **params)
@@ -355,8 +355,8 @@ static CUresult cuLaunchCooperativeKernel_in(CUfunction function, unsigned grid_
     if (fits != CUDA_SUCCESS) return refuse(handle, fits);
     SI_TRY(si_stream_of(handle, &stream));
     SI_TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(block_x * block_y * block_z), shared));
-    uint64_t room = (uint64_t)blocks * si_mask_count(&stream->allowed);
-    if ((uint64_t)grid_x * grid_y * grid_z > room) return refuse(handle, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    uint64_t capacity = (uint64_t)blocks * si_mask_count(&stream->allowed);
+    if ((uint64_t)grid_x * grid_y * grid_z > capacity) return refuse(handle, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
     return launch(function, &shape, handle, params, NULL);
 }
 SI_EXPORT_BOTH(cuLaunchCooperativeKernel, _ptsz,

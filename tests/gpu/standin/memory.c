@@ -12,7 +12,7 @@
 
 struct si_array { struct si_array *next; struct si_context *owner; uint64_t bytes; };
 
-static struct si_alloc **table; /* by address */
+static struct si_alloc **table; /* sorted by address */
 static size_t table_count, table_room;
 static struct si_array *arrays;
 
@@ -49,7 +49,7 @@ void si_alloc_forget_locked(struct si_alloc *alloc)
     table_count--;
 }
 
-/* The allocation all of these bytes lie in, or NULL. */
+/* The allocation that contains all of these bytes, or NULL. */
 struct si_alloc *si_find_locked(const void *address, size_t bytes)
 {
     const char *from = address;
@@ -65,7 +65,7 @@ static struct si_alloc *find_exact(const void *address)
     return alloc && alloc->base == address ? alloc : NULL;
 }
 
-/* What is made in a green context belongs to the primary one. */
+/* Memory allocated in a green context belongs to the primary context. */
 static struct si_context *owner_now(void)
 {
     struct si_context *context = si_current();
@@ -78,7 +78,7 @@ struct si_alloc *si_alloc_new_locked(size_t bytes, enum si_memory memory, bool c
     if (charge && !si_card_charge(si_me.card, si_me.card_fd, si_me.slot, bytes)) return NULL;
     char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
-        if (charge) si_card_give_back(si_me.card, si_me.slot, bytes);
+        if (charge) si_card_release(si_me.card, si_me.slot, bytes);
         return NULL;
     }
     struct si_alloc *alloc = calloc(1, sizeof *alloc);
@@ -96,11 +96,11 @@ void si_alloc_end_locked(struct si_alloc *alloc)
     si_alloc_forget_locked(alloc);
     if (alloc->memory != SI_REGISTERED) munmap(alloc->base, alloc->bytes);
     if (alloc->fd >= 0) close(alloc->fd);
-    if (alloc->charged_bytes) si_card_give_back(si_me.card, si_me.slot, alloc->charged_bytes);
+    if (alloc->charged_bytes) si_card_release(si_me.card, si_me.slot, alloc->charged_bytes);
     free(alloc);
 }
 
-/* A context takes its memory with it. Pools and memory made by cuMemCreate are the device's and stay. */
+/* The memory of a context ends with it. Pools and memory from cuMemCreate belong to the device and stay. */
 void si_forget_context_locked(const struct si_context *context)
 {
     for (size_t i = table_count; i-- > 0;) {
@@ -113,7 +113,7 @@ void si_forget_context_locked(const struct si_context *context)
             continue;
         }
         *link = array->next;
-        si_card_give_back(si_me.card, si_me.slot, array->bytes);
+        si_card_release(si_me.card, si_me.slot, array->bytes);
         free(array);
     }
 }
@@ -133,19 +133,19 @@ static CUresult allocate(void **address, size_t bytes, enum si_memory memory)
     return result;
 }
 
-/* Freeing waits for the card, as the real call does. */
-static CUresult release(void *address, enum si_memory one, enum si_memory other)
+/* Frees wait for the card, as the real call does. */
+static CUresult release(void *address, enum si_memory expected, enum si_memory other)
 {
     SI_TRY(si_need_context(NULL));
     if (!address) return CUDA_SUCCESS;
     pthread_mutex_lock(&si_me.lock);
     CUresult result = si_capture_unsafe_locked();
     if (result == CUDA_SUCCESS) {
-        si_wait_locked(NULL, si_current(), si_me.seq); /* of green contexts not: nobody says that a driver does */
+        si_wait_locked(NULL, si_current(), si_me.seq); /* not for green contexts: the API does not guarantee it */
         struct si_alloc *alloc = find_exact(address);
-        if (alloc && alloc->memory == SI_OF_GRAPH && one == SI_DEVICE) si_graph_take_back_locked(alloc);
-        else if (!alloc || (alloc->memory != one && alloc->memory != other)) result = CUDA_ERROR_INVALID_VALUE;
-        else if (alloc->memory == SI_POOLED) si_pool_take_back_locked(alloc);
+        if (alloc && alloc->memory == SI_OF_GRAPH && expected == SI_DEVICE) si_graph_reclaim_locked(alloc);
+        else if (!alloc || (alloc->memory != expected && alloc->memory != other)) result = CUDA_ERROR_INVALID_VALUE;
+        else if (alloc->memory == SI_POOLED) si_pool_reclaim_locked(alloc);
         else si_alloc_end_locked(alloc);
         si_pools_trim_locked();
     }
@@ -177,7 +177,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, s
     return CUDA_SUCCESS;
 }
 
-/* Managed memory is not counted: a real card holds of it what is touched there. */
+/* Managed memory is not counted: a real card holds only the touched part of it. */
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
 {
     if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;
@@ -272,12 +272,12 @@ CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr address)
     return result;
 }
 
-/* A handle names the process, its file and the size; another process of the same user opens that through /proc. */
+/* A handle holds the process, its file and the size. Another process of the same user opens the file through /proc. */
 struct ipc { int32_t pid, fd; uint64_t bytes; char unused[48]; };
 _Static_assert(sizeof(struct ipc) == sizeof(CUipcMemHandle), "a handle has 64 bytes");
 
-/* Moves the memory to a file others can map, at the same address. */
-static bool show_to_others(struct si_alloc *alloc)
+/* Moves the memory to a file that other processes can map; the address stays the same. */
+static bool share_with_processes(struct si_alloc *alloc)
 {
     if (alloc->fd >= 0) return true;
     int fd = memfd_create("standin-memory", MFD_CLOEXEC);
@@ -294,7 +294,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     SI_TRY(si_need_context(NULL));
     pthread_mutex_lock(&si_me.lock);
     struct si_alloc *alloc = find_exact((void *)(uintptr_t)address);
-    bool ok = alloc && alloc->memory == SI_DEVICE && show_to_others(alloc);
+    bool ok = alloc && alloc->memory == SI_DEVICE && share_with_processes(alloc);
     struct ipc ipc = {.pid = getpid(), .fd = ok ? alloc->fd : -1, .bytes = ok ? alloc->bytes : 0};
     pthread_mutex_unlock(&si_me.lock);
     memcpy(handle, &ipc, sizeof ipc);
@@ -331,7 +331,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
     return release((void *)(uintptr_t)address, SI_IMPORTED, SI_IMPORTED);
 }
 
-/* Formats of the public enum: 1 to 3 are unsigned of 8, 16 and 32 bits, 8 to 10 signed, 16 half, 32 float. */
+/* Formats of the public enum: 1 to 3 are unsigned (8, 16, 32 bits), 8 to 10 signed, 16 half, 32 float. */
 static uint64_t element_bytes(int format, unsigned channels)
 {
     bool is_8 = format == 0x01 || format == 0x08, is_16 = format == 0x02 || format == 0x09 || format == 0x10;
@@ -375,7 +375,7 @@ CUresult cuArrayDestroy(CUarray array)
     bool known = array && *link;
     if (known) {
         *link = array->next;
-        si_card_give_back(si_me.card, si_me.slot, array->bytes);
+        si_card_release(si_me.card, si_me.slot, array->bytes);
         free(array);
     }
     pthread_mutex_unlock(&si_me.lock);

@@ -1,4 +1,4 @@
-/* The NVML functions that report memory and processes, over the same card. */
+/* The NVML functions that report memory and processes of the card. */
 #include "card.h"
 
 #include <stdio.h>
@@ -124,21 +124,21 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos)
 {
-    unsigned found = 0, room = *count;
+    unsigned listed = 0, capacity = *count;
     if (!device) return NVML_INVALID_ARGUMENT;
     si_card_lock(device);
     si_card_reap(device, card_fd, -1);
     for (int i = 0; i < SI_PROCS; i++) {
         const struct si_slot *slot = &device->slots[i];
-        if (!slot->live || !slot->used_bytes) continue; /* a process without a context is not on the card */
-        if (found < room && infos) {
-            infos[found] = (nvmlProcessInfo_t){(unsigned)slot->pid, slot->used_bytes, 0xffffffffu, 0xffffffffu};
+        if (!slot->live || !slot->used_bytes) continue; /* a process without a context does not use the card */
+        if (listed < capacity && infos) {
+            infos[listed] = (nvmlProcessInfo_t){(unsigned)slot->pid, slot->used_bytes, 0xffffffffu, 0xffffffffu};
         }
-        found++;
+        listed++;
     }
     si_card_unlock(device);
-    *count = found;
-    return found > room ? NVML_TOO_SMALL : NVML_SUCCESS;
+    *count = listed;
+    return listed > capacity ? NVML_TOO_SMALL : NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos)

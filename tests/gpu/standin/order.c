@@ -1,4 +1,4 @@
-/* May the work at the head of a stream start, and since when could it have? */
+/* Whether the work at the head of a stream may start, and since when. */
 #include "standin.h"
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -8,7 +8,7 @@ static bool is_blocking(const struct si_stream *stream)
     return !stream->is_legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* The legacy stream waits for what was put before into the blocking streams of its context. */
+/* The legacy stream waits for earlier work of the blocking streams of its context. */
 static bool legacy_may(const struct si_op *op, int64_t *ready_ns)
 {
     for (const struct si_stream *other = si_me.streams; other; other = other->next) {
@@ -19,7 +19,7 @@ static bool legacy_may(const struct si_op *op, int64_t *ready_ns)
     return true;
 }
 
-/* And they wait for what was put before into the legacy stream. */
+/* Blocking streams wait for earlier work of the legacy stream. */
 static bool blocking_may(const struct si_op *op, int64_t *ready_ns)
 {
     const struct si_stream *legacy = op->stream->context->legacy;

@@ -7,7 +7,7 @@
 struct si_pool {
     struct si_pool *next;
     struct si_alloc *unused;
-    uint64_t keep_bytes, most_bytes, used, used_high, reserved, reserved_high;
+    uint64_t keep_bytes, max_bytes, used, used_high, reserved, reserved_high;
     bool is_destroyed;
 };
 
@@ -43,7 +43,7 @@ void si_pools_trim_locked(void)
 }
 
 /* Called by the worker in stream order, with the card locked, so nothing is released to the card here. */
-void si_pool_take_back_locked(struct si_alloc *alloc)
+void si_pool_reclaim_locked(struct si_alloc *alloc)
 {
     struct si_pool *pool = alloc->pool;
     alloc->dead = true;
@@ -55,10 +55,10 @@ void si_pool_take_back_locked(struct si_alloc *alloc)
 static struct si_alloc *grow(struct si_pool *pool, size_t bytes, CUresult *result)
 {
     *result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (pool->most_bytes && pool->reserved + bytes > pool->most_bytes) return NULL;
+    if (pool->max_bytes && pool->reserved + bytes > pool->max_bytes) return NULL;
     struct si_alloc *alloc = si_alloc_new_locked(bytes, SI_POOLED, true, result);
     if (!alloc) {
-        for (struct si_pool *one = pools; one; one = one->next) trim(one, 0); /* what pools keep is no reason to fail */
+        for (struct si_pool *each = pools; each; each = each->next) trim(each, 0); /* retained memory may be used */
         alloc = si_alloc_new_locked(bytes, SI_POOLED, true, result);
     }
     if (!alloc) return NULL;
@@ -160,18 +160,18 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
     SI_TRY(si_ready());
     if (!pool || !props) return CUDA_ERROR_INVALID_VALUE;
-    struct si_pool *made = calloc(1, sizeof *made);
-    if (!made) abort();
-    made->most_bytes = props->maxSize;
+    struct si_pool *created = calloc(1, sizeof *created);
+    if (!created) abort();
+    created->max_bytes = props->maxSize;
     pthread_mutex_lock(&si_me.lock);
-    made->next = pools;
-    pools = made;
+    created->next = pools;
+    pools = created;
     pthread_mutex_unlock(&si_me.lock);
-    *pool = made;
+    *pool = created;
     return CUDA_SUCCESS;
 }
 
-/* What was allocated from it lives on until it is freed; the empty pool itself stays behind. */
+/* Allocations of the pool stay valid until they are freed, so the pool object is not freed. */
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     SI_TRY(si_ready());

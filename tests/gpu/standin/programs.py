@@ -1,4 +1,4 @@
-"""Programs that several tests run on a stand-in card, and what comes of them."""
+"""Programs for several tests on a stand-in card, and their results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.gpu.standin.running import Card
 GIB = 1 << 30
 LOOP = """
 c = Cuda()
-tell("ready")
-hear()
+send("ready")
+receive()
 for _ in range({count}):
     c.launch("{kernel}")
 c.sync()
@@ -17,14 +17,14 @@ c.sync()
 HOLD = """
 c = Cuda()
 c.alloc({size})
-tell(c.memory()[0])
-hear()
+send(c.memory()[0])
+receive()
 """
 
 
 def run_loop(card: Card, kernel: str, count: int = 20, **environment: str) -> list[Line]:
     with card.start(LOOP.format(count=count, kernel=kernel), **environment) as program:
-        program.go_on()
+        program.resume()
         program.finish()
         return card.lines(pid=program.pid)
 
@@ -34,7 +34,7 @@ def mean_us(lines: list[Line]) -> float:
 
 
 def in_order(calls: str) -> int:
-    """What "a" (add one) and "c" (times three plus one) make of 1, in this order."""
+    """The value of 1 after these calls in order: "a" adds one, "c" computes 3 x + 1."""
     value = 1
     for call in calls:
         value = value + 1 if call == "a" else value * 3 + 1

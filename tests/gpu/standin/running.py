@@ -1,4 +1,4 @@
-"""Real processes on a stand-in card: their environment, their start, what they print."""
+"""Start programs as real processes on a stand-in card, and exchange values with them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from typing import Any
 from tests.gpu.standin.build import build
 from tests.gpu.standin.client import Line, read_log
 
-LONGEST_S = 60.0
+TIMEOUT_S = 60.0
 ROOT = Path(__file__).parents[3]
 PRELUDE = """
 import json, os, sys
 from ctypes import *
 from tests.gpu.standin.client import *
 
-def tell(value):
+def send(value):
     print(json.dumps(value), flush=True)
 
-def hear():
+def receive():
     return json.loads(sys.stdin.readline() or "null")
 """
 
 
 @dataclass(frozen=True)
 class Card:
-    """A card in a file of `folder`; settings are the stand-in's variables without their prefix, in lower case."""
+    """A card in a file of `folder`. Settings are the variables of the stand-in without their prefix, in lower case."""
 
     folder: Path
     library: Path
@@ -43,14 +43,14 @@ class Card:
         return self.folder / "log"
 
     def environment(self, **more: str) -> dict[str, str]:
-        ours = {f"STANDIN_{name.upper()}": str(value) for name, value in self.settings.items()}
-        ours |= {"STANDIN_CARD": str(self.folder / "card"), "STANDIN_LOG": str(self.log)}
+        own = {f"STANDIN_{name.upper()}": str(value) for name, value in self.settings.items()}
+        own |= {"STANDIN_CARD": str(self.folder / "card"), "STANDIN_LOG": str(self.log)}
         paths = {"LD_LIBRARY_PATH": str(self.library), "PYTHONPATH": str(ROOT)}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "CUDA_"))}
-        return kept | ours | paths | more
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "CUDA_"))}
+        return inherited | own | paths | more
 
     def start(self, code: str, **environment: str) -> Program:
-        """A Python program that has the client's names, `tell(value)` and `hear()`."""
+        """Start a Python program with the names of the client, `send(value)` and `receive()`."""
         process = subprocess.Popen(
             [sys.executable, "-c", PRELUDE + code],
             env=self.environment(**environment),
@@ -58,13 +58,13 @@ class Card:
             stdout=subprocess.PIPE,
             text=True,
         )
-        watchdog = threading.Timer(LONGEST_S, process.kill)
+        watchdog = threading.Timer(TIMEOUT_S, process.kill)
         watchdog.daemon = True
         watchdog.start()
         return Program(process, watchdog)
 
     def run(self, code: str, **environment: str) -> Any:
-        """What the program told last."""
+        """Run a program. Returns the last value that it sends."""
         with self.start(code, **environment) as program:
             return program.finish()
 
@@ -74,7 +74,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Program:
-    """A running program; leaving its `with` block ends it, and so does a minute too long."""
+    """A running program. It ends with its `with` block, or after the timeout."""
 
     process: subprocess.Popen[str]
     watchdog: threading.Timer
@@ -94,32 +94,32 @@ class Program:
     def pid(self) -> int:
         return self.process.pid
 
-    def hear(self) -> Any:
-        """The next thing it tells."""
+    def receive(self) -> Any:
+        """The next value that the program sends."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"the program ended with {self.process.wait()}")
         return json.loads(line)
 
-    def say(self, value: Any) -> None:
-        """One line for its `hear()`."""
+    def send(self, value: Any) -> None:
+        """Send a value to its `receive()`."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(value) + "\n")
         self.process.stdin.flush()
 
-    def go_on(self) -> None:
-        self.say(None)
+    def resume(self) -> None:
+        self.send(None)
 
     def finish(self) -> Any:
-        """Its last words. Read from where `hear` left off: what came early is in that buffer."""
+        """Wait for the end of the program. Returns the last value that `receive` has not read."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        words = self.process.stdout.read().splitlines()
+        lines = self.process.stdout.read().splitlines()
         if self.process.wait():
             raise RuntimeError(f"the program ended with {self.process.returncode}")
-        return json.loads(words[-1]) if words else None
+        return json.loads(lines[-1]) if lines else None
 
 
 def new_card(folder: Path, builds: Path, **settings: str | int | float) -> Card:
@@ -128,4 +128,4 @@ def new_card(folder: Path, builds: Path, **settings: str | int | float) -> Card:
 
 
 MakeCard = Callable[..., Card]
-"""A card with the settings named: what the fixture `make_card` gives."""
+"""Type of the fixture `make_card`: creates a card with the given settings."""

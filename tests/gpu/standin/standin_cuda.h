@@ -1,5 +1,5 @@
-/* The part of the CUDA driver API that the stand-in speaks: our own declarations of public names, argument orders,
- * enum values and layouts. Everything declared here is exported; nothing else is. */
+/* The part of the CUDA driver API that the stand-in implements: independent declarations of public names, arguments,
+ * enum values and layouts. Exactly the functions declared here are exported. */
 #ifndef STANDIN_CUDA_H
 #define STANDIN_CUDA_H
 
@@ -338,11 +338,11 @@ CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
 CUresult cuGreenCtxRecordEvent(CUgreenCtx green, CUevent event);
 CUresult cuGreenCtxWaitEvent(CUgreenCtx green, CUevent event);
 
-/* For tests alone: what has been made and not destroyed yet. */
+/* For tests only: numbers of existing objects. */
 CUresult standinCountAlive(size_t *streams, size_t *events);
 
-/* Calls in which stream 0 means the legacy stream, or with another suffix the thread's own: `_ptsz` where a stream is
- * an argument, `_ptds` where the default stream is used without saying so. */
+/* Calls in which stream 0 is the legacy stream, or with a suffix the per-thread stream: `_ptsz` if a stream is an
+ * argument, `_ptds` if the default stream is implicit. */
 #define SI_BOTH(name, suffix, ...) \
     CUresult name(__VA_ARGS__);    \
     CUresult name##suffix(__VA_ARGS__)

@@ -35,7 +35,7 @@ static struct si_stream *stream_of_thread(struct si_context *context)
     return thread_streams[i];
 }
 
-/* 0 is what the call's variant says; the default streams are those of the current context. */
+/* Handle 0 is the default stream of the call variant; default streams are those of the current context. */
 CUresult si_stream_of(CUstream handle, struct si_stream **stream)
 {
     struct si_context *context;
@@ -65,7 +65,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
 
-/* Real drivers crash at the next chance. */
+/* Real drivers may crash here. */
 static void must_not_be_awaited(const struct si_stream *stream)
 {
     if (!stream->waiters) return;
@@ -87,7 +87,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     return CUDA_SUCCESS;
 }
 
-/* Work of the stream itself; for the legacy stream also that of the blocking streams it stands behind. */
+/* Work of the stream; for the legacy stream also that of the blocking streams that it waits for. */
 static bool concerns(const struct si_stream *stream, const struct si_stream *other)
 {
     if (other == stream) return true;
@@ -143,7 +143,7 @@ static CUresult cuStreamGetFlags_in(CUstream handle, unsigned *flags)
     SI_TRY(si_stream_of(handle, &stream));
     pthread_mutex_lock(&si_me.lock);
     CUresult result = CUDA_SUCCESS;
-    if (stream->capture) result = si_capture_spoil_locked(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (stream->capture) result = si_capture_invalidate_locked(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     else *flags = stream->flags;
     pthread_mutex_unlock(&si_me.lock);
     return result;
@@ -200,34 +200,33 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     *event = calloc(1, sizeof **event);
     if (!*event) abort();
     (*event)->context = context;
-    (*event)->ends = context->ends;
+    (*event)->generation = context->generation;
     (*event)->magic = SI_EVENT_MAGIC;
     (*event)->flags = flags;
     __atomic_add_fetch(&si_me.events, 1, __ATOMIC_ACQ_REL);
     return CUDA_SUCCESS;
 }
 
-/* Events go with their context. What a real driver does with one that is used afterwards nobody promises, so here the
- * process ends. */
+/* Events end with their context. Later use is undefined with a real driver, so here the process ends. */
 static CUresult need_event(const struct si_event *event)
 {
     SI_TRY(si_ready());
     if (!event || event->magic != SI_EVENT_MAGIC) return CUDA_ERROR_INVALID_HANDLE;
-    if (event->context && event->ends != event->context->ends) {
+    if (event->context && event->generation != event->context->generation) {
         fputs("stand-in: an event was used after its context\n", stderr);
         abort();
     }
     return CUDA_SUCCESS;
 }
 
-/* An event of the primary context may be recorded in green ones too. */
+/* An event of the primary context may also be recorded in green contexts. */
 static bool may_record(const struct si_event *event, const struct si_stream *stream)
 {
     return event->context == stream->context || (event->context->is_primary && stream->context->is_green) ||
            (event->context->is_green && !stream->context->is_destroyed);
 }
 
-/* The object stays behind, so that a handle used too late is told apart from memory of somebody else. */
+/* The object is not freed, so that use of a destroyed handle is detected. */
 CUresult cuEventDestroy_v2(CUevent event)
 {
     SI_TRY(need_event(event));
@@ -235,7 +234,7 @@ CUresult cuEventDestroy_v2(CUevent event)
     si_mark_drop(event->mark);
     event->mark = NULL;
     event->magic = 0;
-    si_nodes_clear(&event->behind);
+    si_nodes_clear(&event->deps);
     __atomic_sub_fetch(&si_me.events, 1, __ATOMIC_ACQ_REL);
     pthread_mutex_unlock(&si_me.lock);
     return CUDA_SUCCESS;
@@ -246,7 +245,7 @@ CUresult standinCountAlive(size_t *streams, size_t *events)
     SI_TRY(si_ready());
     pthread_mutex_lock(&si_me.lock);
     *streams = 0;
-    for (const struct si_stream *one = si_me.streams; one; one = one->next) *streams += !one->is_destroyed;
+    for (const struct si_stream *each = si_me.streams; each; each = each->next) *streams += !each->is_destroyed;
     *events = si_me.events;
     pthread_mutex_unlock(&si_me.lock);
     return CUDA_SUCCESS;
@@ -332,7 +331,7 @@ CUresult cuEventQuery(CUevent event)
 {
     SI_TRY(need_event(event));
     pthread_mutex_lock(&si_me.lock);
-    CUresult result = si_capture_unsafe_locked(); /* asking may be waiting in disguise, so it spoils captures */
+    CUresult result = si_capture_unsafe_locked(); /* a query may wait, so it invalidates captures */
     if (result == CUDA_SUCCESS) result = si_me.error;
     if (si_captured_locked(event)) result = CUDA_ERROR_CAPTURED_EVENT;
     else if (result == CUDA_SUCCESS && event->mark && !event->mark->done) result = CUDA_ERROR_NOT_READY;

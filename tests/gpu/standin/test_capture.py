@@ -1,4 +1,4 @@
-"""The stand-in driver's graphs: work that is captured now and runs later, and what spoils a capture."""
+"""Stream capture of the stand-in driver: captured work, and calls that invalidate a capture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ s, t, p, event, joined = c.stream(False), c.stream(False), c.number(1), c.event(
 c.begin_capture(s)
 c.launch("add", p, stream=s)
 c.record(event, s)
-c.wait(t, event)                 # t is drawn in
+c.wait(t, event)                 # t joins the capture
 c.launch("copy2", p, stream=t)
 c.record(joined, t)
 c.wait(s, joined)
@@ -25,7 +25,7 @@ values = [status.value, c.read(p)]
 c.launch_graph(graph, s)
 c.launch_graph(graph, s)
 c.sync()
-tell([*values, c.read(p)])
+send([*values, c.read(p)])
 """)
     assert values == [1, 1, in_order("acaaca")]
 
@@ -33,10 +33,10 @@ tell([*values, c.read(p)])
 def test_capture_is_invalidated_by_forbidden_calls(card: Card) -> None:
     codes = card.run("""
 c = Cuda()
-def capture(spoil, blocking=True):
+def capture(invalidate, blocking=True):
     s = c.stream(blocking)
     c.begin_capture(s)
-    code = spoil(s)
+    code = invalidate(s)
     return [code, c.code("cuStreamEndCapture", c_void_p(s), byref(c_void_p()))]
 def fork(s):
     event, other = c.event(), c.stream(False)
@@ -44,7 +44,7 @@ def fork(s):
     c.wait(other, event)
     c.launch("one", stream=other)
     return 0
-tell([
+send([
     capture(lambda s: c.code("cuStreamSynchronize", c_void_p(s))),
     capture(lambda s: c.code("cuStreamSynchronize", c_void_p(c.stream(False)))),
     capture(lambda s: c.code("cuStreamQuery", c_void_p(0))),
@@ -57,12 +57,12 @@ tell([
 
 
 def test_capture_refuses_the_same_calls_as_a_real_card(card: Card) -> None:
-    """The 33rd question of the first look, with the answer of an H200."""
-    told = card.run("""
-from tests.gpu.standin.look import Look
-tell(Look().amiss_in_capture())
+    """Probe 33 of DRIVER_PROBES.md, with the result of an H200."""
+    results = card.run("""
+from tests.gpu.standin.driver_probe import DriverProbe
+send(DriverProbe().invalidating_calls())
 """)
-    assert told == {
+    assert results == {
         "graph": [900, 901],
         "no blocks": [1, 901],
         "too many blocks at once": [720, 901],
@@ -86,16 +86,16 @@ def end(launches, joins):
     c("cuStreamDestroy", c_void_p(t))
     c.launch("one", stream=s)
     return c.code("cuStreamEndCapture", c_void_p(s), byref(c_void_p()))
-tell([end(False, False), end(True, False), end(False, True), end(True, True)])
+send([end(False, False), end(True, False), end(False, True), end(True, True)])
 """)
     assert codes == [0, 904, 0, 0]
 
 
 def test_work_captured_on_a_green_stream_keeps_its_sms(card: Card) -> None:
-    """The 31st question of the first look, with the answer of an H200."""
+    """Probe 31 of DRIVER_PROBES.md, with the result of an H200."""
     sms = card.run("""
-from tests.gpu.standin.look import Look
-tell([Look().sms_of_graph_from_green(), Look().sms_of_graph_through_green()])
+from tests.gpu.standin.driver_probe import DriverProbe
+send([DriverProbe().sms_of_graph_from_green(), DriverProbe().sms_of_graph_through_green()])
 """)
     assert sms == [8, [8, 132]]
 
@@ -104,7 +104,7 @@ LOSSY_QUERY = 402
 EDGES = """
 c = Cuda()
 s, t, event, joined = c.stream(False), c.stream(False), c.event(), c.event()
-def behind(stream):
+def dependencies(stream):
     status, nodes, count = c_int(), POINTER(c_void_p)(), c_size_t()
     c("cuStreamGetCaptureInfo", c_void_p(stream), byref(status), None, None, byref(nodes), None, byref(count))
     return nodes[:count.value]
@@ -125,17 +125,17 @@ def test_captured_stream_depends_on_its_last_work_and_its_waits(card: Card) -> N
         + """
 c.begin_capture(s)
 c.launch("one", stream=s)
-first = behind(s)
+first = dependencies(s)
 c.record(event, s)
 c.wait(t, event)
-drawn_in = behind(t)
+joined_with = dependencies(t)
 c.launch("one", stream=t)
 c.record(joined, t)
 c.wait(s, joined)
-both = behind(s)
+both = dependencies(s)
 c("cuStreamUpdateCaptureDependencies", c_void_p(s), (c_void_p * 1)(both[1]), None, c_size_t(1), c_uint(1))
 c.launch("one", stream=s)
-tell([drawn_in == first, len(both), both[0] == first[0], edges(end())])
+send([joined_with == first, len(both), both[0] == first[0], edges(end())])
 """
     )
     assert counts == [True, 2, True, 2]
@@ -150,13 +150,13 @@ config = LaunchConfig(1, 1, 1, 32, 1, 1, 0, s, addressof(attribute), 1)
 c.begin_capture(s)
 c.launch("one", stream=s)
 c("cuLaunchKernelEx", byref(config), c.kernel("one"), None, None)
-tell(edges(end()))
+send(edges(end()))
 """
     )
     assert code == LOSSY_QUERY
 
 
-def test_capture_ends_with_the_stream_it_began_on(card: Card) -> None:
+def test_capture_ends_with_the_stream_it_started_on(card: Card) -> None:
     value = card.run("""
 c = Cuda()
 s, t, p = c.stream(False), c.stream(False), c.number()
@@ -167,7 +167,7 @@ c.begin_capture(t)
 c.launch("add", p, stream=t)
 c.launch_graph(c.end_capture(t), t)
 c.sync()
-tell(c.read(p))
+send(c.read(p))
 """)
     assert value == 1
 
@@ -181,10 +181,10 @@ for name in ("add", "copy2"):
     c("cuStreamBeginCaptureToGraph", c_void_p(s), graph, None, None, c_size_t(0), c_int(0))
     c.launch(name, p, stream=s)
     c("cuStreamEndCapture", c_void_p(s), byref(ended))
-made = c_void_p()
-c("cuGraphInstantiateWithFlags", byref(made), graph, c_ulonglong(0))
-c.launch_graph(made, s)
+executable = c_void_p()
+c("cuGraphInstantiateWithFlags", byref(executable), graph, c_ulonglong(0))
+c.launch_graph(executable, s)
 c.sync()
-tell([ended.value == graph.value, c.read(p)])
+send([ended.value == graph.value, c.read(p)])
 """)
     assert values == [True, in_order("ac")]

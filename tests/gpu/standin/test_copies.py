@@ -1,4 +1,4 @@
-"""The stand-in driver's copies: when they read and what they wait for."""
+"""Copies of the stand-in driver: when they read, and which work they wait for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def test_synchronous_copies_wait_for_earlier_work(card: Card) -> None:
 c = Cuda()
 p = c.number(1)
 c.launch("addlong", p, stream=c.stream())
-tell(c.read(p))
+send(c.read(p))
 """)
     assert value == 2
 
@@ -28,6 +28,6 @@ c("cuMemcpyHtoDAsync", c_uint64(a), byref(pageable), c_size_t(4), c_void_p(s))
 c("cuMemcpyHtoDAsync", c_uint64(b), pinned, c_size_t(4), c_void_p(s))
 pageable.value = held.value = 6
 c.sync()
-tell([c.read(a), c.read(b)])
+send([c.read(a), c.read(b)])
 """)
     assert values == [5, 6]

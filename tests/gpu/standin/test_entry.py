@@ -1,4 +1,4 @@
-"""How functions and kernels of the stand-in driver are found: by name, version and symbol."""
+"""Lookup of functions and kernels of the stand-in driver by name, version and symbol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ c = Cuda()
 symbol = lambda name: cast(getattr(c.library, name), c_void_p).value
 def same(name, version, flags, expected):
     return c.address(name, version, flags) == symbol(expected)
-tell([
+send([
     same("cuLaunchKernel", 12000, 0, "cuLaunchKernel"),
     same("cuLaunchKernel", 12000, 2, "cuLaunchKernel_ptsz"),
     same("cuLaunchKernelEx", 12000, 2, "cuLaunchKernelEx_ptsz"),
@@ -31,14 +31,14 @@ tell([
 
 
 def test_proc_address_does_not_find_missing_functions(card: Card) -> None:
-    told = card.run("""
+    result = card.run("""
 c, pointer, status = Cuda(), c_void_p(), c_int()
-def ask(name, version):
+def look_up(name, version):
     code = c.library.cuGetProcAddress_v2(name, byref(pointer), c_int(version), c_ulonglong(0), byref(status))
     return [code, pointer.value, status.value]
-tell([ask(b"cuNoSuchThing", 12000), ask(b"cuGreenCtxCreate", 12000), ask(b"cuInit", 12000)[::2]])
+send([look_up(b"cuNoSuchThing", 12000), look_up(b"cuGreenCtxCreate", 12000), look_up(b"cuInit", 12000)[::2]])
 """)
-    assert told == [[500, None, 1], [500, None, 2], [0, 0]]
+    assert result == [[500, None, 1], [500, None, 2], [0, 0]]
 
 
 def test_every_declared_function_is_exported(card: Card) -> None:
@@ -51,20 +51,20 @@ def test_every_declared_function_is_exported(card: Card) -> None:
 
 
 def test_kernels_are_found_in_a_library_and_by_symbol(card: Card) -> None:
-    told = card.run("""
+    result = card.run("""
 c = Cuda()
 library, kernel, function, name = c_void_p(), c_void_p(), c_void_p(), c_char_p()
 c("cuLibraryLoadData", byref(library), b"addmine:4:20\\n", None, None, c_uint(0), None, None, c_uint(0))
 c("cuLibraryGetKernel", byref(kernel), library, b"addmine")
 c("cuKernelGetFunction", byref(function), kernel)
 c("cuFuncGetName", byref(name), function)
-c.functions["addmine"] = kernel      # a kernel may be launched where a function is asked for
+c.functions["addmine"] = kernel      # a kernel may be used in place of a function
 p = c.number(1)
 c.launch("addmine", p)
 c.functions["addmine"] = function
 c.launch("addmine", p, ex=True)
 missing = c.code("cuLibraryGetKernel", byref(kernel), library, b"other")
 bad = c.code("cuModuleLoadData", byref(library), b"no kernel at all")
-tell([name.value.decode(), c.read(p), missing, bad])
+send([name.value.decode(), c.read(p), missing, bad])
 """)
-    assert told == ["addmine", 3, 500, 200]
+    assert result == ["addmine", 3, 500, 200]

@@ -1,4 +1,4 @@
-"""The stand-in driver's green contexts: parts of the card, and what keeps to them."""
+"""Green contexts of the stand-in driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ c("cuCtxGetDevResource", a, byref(own), c_int(1))
 for stream in (c.green_stream(a), c.green_stream(b), c.stream(False)):
     c.launch("full", stream=stream)
     c.sync()
-tell([[group.sms for group in groups], rest.sms, own.sms])
+send([[group.sms for group in groups], rest.sms, own.sms])
 """)
     assert groups == [8] * 15
     assert (rest, sms) == (12, 32)
@@ -57,7 +57,7 @@ c.sync()
         assert line.mean_sms == pytest.approx(line.allowed.bit_count(), abs=0.1)
 
 
-def test_primary_synchronisation_waits_for_green_contexts_and_streams_on_top_of_them_do_not_block(card: Card) -> None:
+def test_primary_synchronisation_waits_for_green_contexts_but_the_legacy_stream_does_not(card: Card) -> None:
     done = card.run("""
 c = Cuda()
 groups, _ = c.groups()
@@ -68,7 +68,7 @@ c.launch("one")
 c.sync_stream(0)
 early = c.is_done(green)
 c.sync()
-tell([early, c.is_done(green)])
+send([early, c.is_done(green)])
 """)
     assert done == [False, True]
 
@@ -95,6 +95,6 @@ p, green = c.number(7), c.green(c.groups()[0][:1])
 refused, still = c.code("cuDevicePrimaryCtxReset", c_int(0)), c.read(p)
 c("cuGreenCtxDestroy", green)
 c("cuDevicePrimaryCtxReset", c_int(0))
-tell([refused, still, c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))])
+send([refused, still, c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))])
 """)
     assert codes == [800, 7, 709]

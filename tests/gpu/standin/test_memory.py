@@ -1,4 +1,4 @@
-"""The stand-in's memory: what is counted, who shares it, how long it lives."""
+"""Memory of the stand-in driver: accounting, sharing and lifetime."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.gpu.standin.running import Card, MakeCard
 def test_memory_is_shared_by_the_processes_of_a_card(make_card: MakeCard) -> None:
     card = make_card(memory=2 * GIB, context_bytes=0)
     with card.start(HOLD.format(size=3 * GIB // 2)) as holder:
-        assert holder.hear() == GIB // 2
+        assert holder.receive() == GIB // 2
         codes = card.run(f"""
 c = Cuda()
-tell([c.code("cuMemAlloc", byref(c_uint64()), c_size_t(size)) for size in ({GIB // 2 + 1}, {GIB // 2}, 1)])
+send([c.code("cuMemAlloc", byref(c_uint64()), c_size_t(size)) for size in ({GIB // 2 + 1}, {GIB // 2}, 1)])
 """)
     assert codes == [2, 0, 2]
 
@@ -22,13 +22,16 @@ tell([c.code("cuMemAlloc", byref(c_uint64()), c_size_t(size)) for size in ({GIB 
 PATHS = {
     "alloc": ("c.alloc(N)", "c.free(x)"),
     "async": ("c.alloc_async(N)", "c.free_async(x); c.sync()"),
-    "pitch": ("take('cuMemAllocPitch', byref(c_size_t()), c_size_t(512), c_size_t(N // 512), c_uint(4))", "c.free(x)"),
+    "pitch": (
+        "create('cuMemAllocPitch', byref(c_size_t()), c_size_t(512), c_size_t(N // 512), c_uint(4))",
+        "c.free(x)",
+    ),
     "array": (
-        "take('cuArrayCreate', (c_size_t * 3)(1024, N // 4096, 0x100000020))",
+        "create('cuArrayCreate', (c_size_t * 3)(1024, N // 4096, 0x100000020))",
         "c('cuArrayDestroy', c_void_p(x))",
     ),
     "vmm": (
-        "take('cuMemCreate', c_size_t(N), (c_int * 8)(1, 0, 1, 0), c_ulonglong(0))",
+        "create('cuMemCreate', c_size_t(N), (c_int * 8)(1, 0, 1, 0), c_ulonglong(0))",
         "c('cuMemRelease', c_ulonglong(x))",
     ),
 }
@@ -36,18 +39,18 @@ PATHS = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_kind_of_allocation_is_counted(make_card: MakeCard, path: str) -> None:
-    take, give = PATHS[path]
+    allocate, release = PATHS[path]
     free = make_card(memory=GIB).run(f"""
 c, N = Cuda(), 64 << 20
-def take(call, *more):
+def create(call, *more):
     made = c_uint64()
     c(call, byref(made), *more)
     return made.value
 free = [c.memory()[0]]
-x = {take}
+x = {allocate}
 free.append(c.memory()[0])
-{give}
-tell([*free, c.memory()[0]])
+{release}
+send([*free, c.memory()[0]])
 """)
     assert free[0] - free[1] == 64 << 20
     assert free[2] == free[0]
@@ -65,7 +68,7 @@ c("cuDevicePrimaryCtxReset", c_int(0))
 steps.append(c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4)))
 again = c_void_p()
 c("cuDevicePrimaryCtxRetain", byref(again), c_int(0))
-tell([*steps, again.value == c.context.value, free()])
+send([*steps, again.value == c.context.value, free()])
 """)
     assert steps == [steps[0], steps[0] - (2 << 20), 709, True, steps[0]]
 
@@ -76,7 +79,7 @@ c = Cuda()
 free = [c.memory()[0]]
 c("cuMemAllocManaged", byref(c_uint64()), c_size_t(1 << 20), c_uint(1))
 c("cuMemHostAlloc", byref(c_void_p()), c_size_t(1 << 20), c_uint(0))
-tell([*free, c.memory()[0]])
+send([*free, c.memory()[0]])
 """)
     assert free[0] == free[1]
 
@@ -96,7 +99,7 @@ c.launch("copy2", where.value)
 steps += [free(), c.read(where.value)]
 c("cuMemUnmap", where, c_size_t(N))
 c("cuMemAddressFree", where, c_size_t(N))
-tell([*steps, free()])
+send([*steps, free()])
 """)
     assert steps == [steps[0], steps[0] - (2 << 20), 13, steps[0]]
 
@@ -114,7 +117,7 @@ steps += [c.memory()[0], c.alloc_async(1 << 20) == x]
 c.free_async(x)
 c.sync()
 c("cuMemPoolTrimTo", pool, c_size_t(0))
-tell([*steps, c.memory()[0]])
+send([*steps, c.memory()[0]])
 """)
     assert steps == [steps[0], steps[0] - (1 << 20), True, steps[0]]
 
@@ -125,32 +128,32 @@ def test_imported_memory_is_shared_and_counted_once(make_card: MakeCard) -> None
 c = Cuda()
 p, handle = c.number(5), create_string_buffer(64)
 c("cuIpcGetMemHandle", handle, c_uint64(p))
-tell([handle.raw.hex(), c.memory()[0]])
-hear()
-tell(c.read(p))
+send([handle.raw.hex(), c.memory()[0]])
+receive()
+send(c.read(p))
 """) as owner:
-        handle, free = owner.hear()
-        seen = card.run(f"""
+        handle, free = owner.receive()
+        values = card.run(f"""
 class Handle(Structure): _fields_ = [("bytes", c_char * 64)]
 c, p = Cuda(), c_uint64()
 handle = Handle.from_buffer_copy(bytes.fromhex({handle!r}))
 c("cuIpcOpenMemHandle", byref(p), handle, c_uint(1))
-seen = [c.memory()[0], c.read(p.value)]
+values = [c.memory()[0], c.read(p.value)]
 c.launch("add", p.value)
 c.sync()
 c("cuIpcCloseMemHandle", p)
-tell(seen)
+send(values)
 """)
-        owner.go_on()
-        assert seen == [free, 5]
-        assert owner.hear() == 6
+        owner.resume()
+        assert values == [free, 5]
+        assert owner.receive() == 6
 
 
 def test_nvml_reports_memory_and_processes(make_card: MakeCard) -> None:
     card = make_card(memory=2 * GIB, context_bytes=1 << 20)
     with card.start(HOLD.format(size=GIB)) as holder:
-        holder.hear()
-        told = card.run("""
+        holder.receive()
+        result = card.run("""
 nvml = CDLL("libnvidia-ml.so.1")
 device, memory, uuid = c_void_p(), (c_ulonglong * 3)(), create_string_buffer(96)
 class Info(Structure): _fields_ = [("pid", c_uint), ("used", c_ulonglong), ("a", c_uint), ("b", c_uint)]
@@ -160,16 +163,16 @@ codes += [nvml.nvmlDeviceGetMemoryInfo(device, memory), nvml.nvmlDeviceGetUUID(d
 codes.append(nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, byref(count), infos))
 again = c_void_p()
 codes.append(nvml.nvmlDeviceGetHandleByUUID(uuid, byref(again)))
-tell([codes, list(memory), [[info.pid, info.used] for info in infos[:count.value]], again.value == device.value])
+send([codes, list(memory), [[info.pid, info.used] for info in infos[:count.value]], again.value == device.value])
 """)
         used = GIB + (1 << 20)
-        assert told == [[0] * 6, [2 * GIB, 2 * GIB - used, used], [[holder.pid, used]], True]
+        assert result == [[0] * 6, [2 * GIB, 2 * GIB - used, used], [[holder.pid, used]], True]
 
 
 def test_access_outside_memory_is_a_sticky_fault(card: Card) -> None:
     codes = card.run("""
 c = Cuda()
 c.launch("add", 4096)
-tell([c.code("cuCtxSynchronize"), c.code("cuCtxSynchronize"), c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))])
+send([c.code("cuCtxSynchronize"), c.code("cuCtxSynchronize"), c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))])
 """)
     assert codes == [700, 700, 700]

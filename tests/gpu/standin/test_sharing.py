@@ -1,4 +1,4 @@
-"""How the stand-in's SMs are shared: between processes with MPS and in time slices, and between streams."""
+"""Sharing of the SMs of the stand-in driver: between processes (MPS, time slices) and between streams."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.gpu.standin.running import Card, MakeCard
 ENDLESS = """
 c = Cuda()
 c.launch("{kernel}", 10**9)
-tell("ready")
-hear()
+send("ready")
+receive()
 """
 
 
-def run_beside(card: Card, neighbour: str, kernel: str, **of_neighbour: str) -> list[Line]:
-    """The log of a loop over a kernel, while a process beside it runs another one all the time."""
-    with card.start(ENDLESS.format(kernel=neighbour), **of_neighbour) as endless:
-        endless.hear()
+def run_beside(card: Card, neighbour: str, kernel: str, **environment: str) -> list[Line]:
+    """Log of a loop over a kernel while a neighbour runs another kernel."""
+    with card.start(ENDLESS.format(kernel=neighbour), **environment) as endless:
+        endless.receive()
         return run_loop(card, kernel)
 
 
@@ -37,7 +37,7 @@ def test_mps_runs_small_kernels_beside_each_other_at_full_speed(make_card: MakeC
 
 def test_time_slice_belongs_to_one_process(make_card: MakeCard) -> None:
     lines = run_beside(make_card(mode="timeslice", slice_us=500), "halftime", "half")
-    assert mean_us(lines) == pytest.approx(4000, rel=0.3)  # half the time, though there would be room for both
+    assert mean_us(lines) == pytest.approx(4000, rel=0.3)  # half the time, although both would fit
 
 
 def test_sm_runs_one_kernel_at_a_time(make_card: MakeCard) -> None:
@@ -47,9 +47,9 @@ def test_sm_runs_one_kernel_at_a_time(make_card: MakeCard) -> None:
         card.start(LOOP.format(count=30, kernel="half")) as second,
     ):
         for program in (first, second):
-            program.hear()
+            program.receive()
         for program in (first, second):
-            program.go_on()
+            program.resume()
         for program in (first, second):
             program.finish()
     lines = card.lines()
@@ -65,7 +65,7 @@ def test_single_process_has_the_whole_card(make_card: MakeCard) -> None:
 
 def test_the_next_kernel_starts_when_the_last_one_ends(make_card: MakeCard) -> None:
     gaps_us = [b.started_us - a.ended_us for a, b in pairwise(run_loop(make_card(mode="mps"), "full", count=50))]
-    assert sum(gap == 0 for gap in gaps_us) > 40  # however late the worker was woken
+    assert sum(gap == 0 for gap in gaps_us) > 40  # even if the worker was woken late
 
 
 def test_mps_percentage_limits_the_sms(make_card: MakeCard) -> None:
@@ -77,7 +77,7 @@ sms = c_int()
 c("cuDeviceGetAttribute", byref(sms), c_int(16), c_int(0))
 c.launch("full")
 c.sync()
-tell(sms.value)
+send(sms.value)
 """,
         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="25",
     )
@@ -106,13 +106,13 @@ c.sync()
 @pytest.mark.parametrize("mode", ["mps", "timeslice"])
 def test_collective_spins_until_all_ranks_run(make_card: MakeCard, mode: str) -> None:
     card = make_card(mode=mode)
-    rank = 'c = Cuda()\nc.launch("two")\ntell(c.is_done())\nhear()\nc.sync()\ntell(c.is_done())'
+    rank = 'c = Cuda()\nc.launch("two")\nsend(c.is_done())\nreceive()\nc.sync()\nsend(c.is_done())'
     with card.start(rank) as first:
-        assert first.hear() is False
+        assert first.receive() is False
         with card.start(rank) as second:
-            second.hear()
+            second.receive()
             for program in (first, second):
-                program.go_on()
+                program.resume()
                 assert program.finish() is True
     one, two = sorted(card.lines(), key=lambda line: line.started_us)
     assert one.ended_us >= two.started_us + 1000

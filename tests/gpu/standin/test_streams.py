@@ -1,4 +1,4 @@
-"""The stand-in driver's streams: what runs after what, by default and by events, host functions and values."""
+"""Order of work in streams of the stand-in driver: default streams, events, host functions and values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ stream, p = {stream}, c.number(1)
 for i, call in enumerate({calls!r}):
     c.launch("add" if call == "a" else "copy2", p, stream=stream, ex=bool(i % 2))
 c.sync()
-tell(c.read(p))
+send(c.read(p))
 """)
     assert value == in_order(calls)
     assert all(first.ended_us <= second.started_us for first, second in pairwise(card.lines()))
@@ -34,12 +34,12 @@ def test_legacy_and_blocking_streams_wait_for_each_other(card: Card) -> None:
 c = Cuda()
 a, b, p = c.stream(), c.stream(), c.number(1)
 c.launch("addlong", p, stream=a)
-c.launch("copy2", p)              # legacy: after a's
-c.launch("add", p, stream=b)      # after the legacy one
+c.launch("copy2", p)              # legacy: after stream a
+c.launch("add", p, stream=b)      # after the legacy stream
 c.launch("copy2long", p)
 c.launch("add", p, stream=PER_THREAD)
 c.sync()
-tell(c.read(p))
+send(c.read(p))
 """)
     assert value == in_order("acaca")
     assert all(first.ended_us <= second.started_us for first, second in pairwise(card.lines()))
@@ -49,14 +49,14 @@ PLAYER = """
 c = Cuda()
 streams = [0, c.stream(), c.stream(), PER_THREAD]
 numbers = [c.number() for _ in streams]
-tell("ready")
-while (steps := hear()) is not None:
+send("ready")
+while (steps := receive()) is not None:
     for number in numbers:
         c.write(number, 1)
     for stream, number, call in steps:
         c.launch("add" if call == "a" else "copy2", numbers[number], stream=streams[stream])
     c.sync()
-    tell([c.read(number) for number in numbers])
+    send([c.read(number) for number in numbers])
 """
 
 
@@ -64,21 +64,21 @@ while (steps := hear()) is not None:
 def player(tmp_path_factory: pytest.TempPathFactory, builds: Path) -> Iterator[Program]:
     card = new_card(tmp_path_factory.mktemp("player"), builds, mode="mps", speed=10)
     with card.start(PLAYER) as program:
-        program.hear()
+        program.receive()
         yield program
 
 
 def step(draw_stream: int, target: int, call: str) -> tuple[int, int, str]:
-    """The legacy stream may touch every number, any other stream its own: so their order is defined."""
+    """The legacy stream may change every number, other streams only their own, so that the order is defined."""
     return draw_stream, target if draw_stream == 0 else draw_stream, call
 
 
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.builds(step, st.integers(0, 3), st.integers(0, 3), st.sampled_from("ac")), max_size=25))
 def test_legacy_order_holds_for_random_programs(player: Program, steps: list[tuple[int, int, str]]) -> None:
-    player.say(steps)
+    player.send(steps)
     expected = [in_order("".join(call for _, target, call in steps if target == number)) for number in range(4)]
-    assert player.hear() == [value % 2**32 for value in expected]
+    assert player.receive() == [value % 2**32 for value in expected]
 
 
 def test_non_blocking_streams_do_not_wait_for_the_legacy_stream(card: Card) -> None:
@@ -132,7 +132,7 @@ c.launch("time", 200_000, stream=a)
 c.wait(b, event)
 c.launch("copy2", p, stream=b)
 c.sync()
-tell(c.read(p))
+send(c.read(p))
 """)
     assert value == in_order("ac")
     assert [line.name for line in card.lines()] == ["addlong", "copy2", "time"]
@@ -147,7 +147,7 @@ c.launch("long")
 c.record(end)
 before = c.code("cuEventQuery", end)
 c("cuEventSynchronize", end)
-tell([before, c.code("cuEventQuery", end), c.elapsed_ms(start, end)])
+send([before, c.code("cuEventQuery", end), c.elapsed_ms(start, end)])
 """)
     start, end = card.lines("record")
     (kernel,) = card.lines()
@@ -158,24 +158,24 @@ tell([before, c.code("cuEventQuery", end), c.elapsed_ms(start, end)])
 
 
 def test_host_function_runs_in_stream_order(card: Card) -> None:
-    seen = card.run("""
+    values = card.run("""
 c = Cuda()
-s, p, seen = c.stream(False), c.number(1), []
+s, p, values = c.stream(False), c.number(1), []
 pinned = c_void_p()
 c("cuMemAllocHost", byref(pinned), c_size_t(4))
-look = lambda: seen.append(c_uint.from_address(pinned.value).value)
+observe = lambda: values.append(c_uint.from_address(pinned.value).value)
 for kernel in ("add", "copy2long", "add"):
     c.launch(kernel, p, stream=s)
     c("cuMemcpyDtoHAsync", pinned, c_uint64(p), c_size_t(4), c_void_p(s))
-    c.host_call(look, s)
+    c.host_call(observe, s)
 c.sync()
-tell(seen)
+send(values)
 """)
-    assert seen == [2, 7, 8]
+    assert values == [2, 7, 8]
 
 
 def test_stream_waits_for_a_value_written_by_the_host_or_another_stream(card: Card) -> None:
-    told = card.run("""
+    result = card.run("""
 c = Cuda()
 s, t, p, pinned = c.stream(False), c.stream(False), c.number(), c_void_p()
 c("cuMemAllocHost", byref(pinned), c_size_t(4))
@@ -188,6 +188,6 @@ c.sync_stream(t)
 early = c.is_done(s)
 flag.value = 3
 c.sync_stream(s)
-tell([early, c.read(p)])
+send([early, c.read(p)])
 """)
-    assert told == [False, 1]
+    assert result == [False, 1]

@@ -1,4 +1,4 @@
-/* Virtual memory management: memory (a file nobody else sees) and addresses are made apart and put together. */
+/* Virtual memory management: memory (a private file) and addresses are created separately and then mapped. */
 #define _GNU_SOURCE
 #include "standin.h"
 
@@ -21,12 +21,12 @@ CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp 
     return CUDA_SUCCESS;
 }
 
-/* Counted until it is released and mapped nowhere. */
-static void let_go(struct si_backing *backing)
+/* Counted until it is released and no longer mapped. */
+static void release_backing(struct si_backing *backing)
 {
     if (--backing->holders) return;
     close(backing->fd);
-    si_card_give_back(si_me.card, si_me.slot, backing->charged_bytes);
+    si_card_release(si_me.card, si_me.slot, backing->charged_bytes);
     free(backing);
 }
 
@@ -40,7 +40,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
     if (!backing) abort();
     *backing = (struct si_backing){1, memfd_create("standin-vmm", MFD_CLOEXEC), bytes, bytes};
     if (backing->fd < 0 || ftruncate(backing->fd, (off_t)bytes) != 0) {
-        let_go(backing);
+        release_backing(backing);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)backing;
@@ -52,7 +52,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     SI_TRY(si_ready());
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&si_me.lock);
-    let_go((struct si_backing *)(uintptr_t)handle);
+    release_backing((struct si_backing *)(uintptr_t)handle);
     pthread_mutex_unlock(&si_me.lock);
     return CUDA_SUCCESS;
 }
@@ -71,7 +71,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Only as a file descriptor (type 1). */
+/* Exports only as a file descriptor (type 1). */
 CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle, int type,
                                       unsigned long long flags)
 {
@@ -82,7 +82,7 @@ CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHan
     return CUDA_SUCCESS;
 }
 
-/* What is imported is counted where it was made. */
+/* Imported memory is counted by the process that created it. */
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable, int type)
 {
     struct stat file;
@@ -141,7 +141,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
     return result;
 }
 
-/* One mapping after the other until the range is clear. */
+/* Removes all mappings of the range. */
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 {
     SI_TRY(si_ready());
@@ -158,7 +158,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
         si_alloc_forget_locked(alloc);
         mmap(from, alloc->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         from += alloc->bytes;
-        let_go(alloc->backing);
+        release_backing(alloc->backing);
         free(alloc);
     }
     pthread_mutex_unlock(&si_me.lock);

@@ -1,7 +1,7 @@
-/* The queues of this process and the thread that works them off.
+/* The queues of this process and their worker thread.
  *
- * One worker for all streams: it finishes what is due, starts what may start, and sleeps until the next change. Host
- * functions have a thread of their own, so that one that blocks does not stop the streams beside it. */
+ * One worker serves all streams: it finishes due work, starts work that may start, and sleeps until the next change.
+ * Host functions have a separate thread, so that a blocking function does not stop other streams. */
 #define _GNU_SOURCE
 #include "standin.h"
 
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SI_POLL_NS 200000 /* how often a value the host may write is looked at */
+#define SI_POLL_NS 200000 /* poll interval for values that the host may write */
 
 int64_t si_clock_ns(void) { return si_card_clock_ns(si_me.card); }
 
@@ -53,13 +53,13 @@ void si_op_drop(struct si_op *op)
 
 bool si_is_idle_locked(const struct si_stream *stream) { return stream->head == NULL; }
 
-/* A caller that is far ahead of the card waits, as in front of a real card's queue. */
-void si_wait_for_room_locked(void)
+/* A caller waits while the queue is full, as with a real card. */
+void si_wait_for_queue_locked(void)
 {
-    while (si_me.pending >= si_me.most_pending) pthread_cond_wait(&si_me.changed, &si_me.lock);
+    while (si_me.pending >= si_me.max_pending) pthread_cond_wait(&si_me.changed, &si_me.lock);
 }
 
-/* Queues the work, or notes it down where the stream is being captured. Takes the op over in every case. */
+/* Queues the work, or adds it to the capture of the stream. Takes ownership of `op` in all cases. */
 CUresult si_submit_locked(struct si_stream *stream, struct si_op *op)
 {
     CUresult result = si_me.error;
@@ -71,7 +71,7 @@ CUresult si_submit_locked(struct si_stream *stream, struct si_op *op)
         si_op_drop(op);
         return result;
     }
-    if (!op->from_graph) si_wait_for_room_locked(); /* nothing may come between the parts of a graph */
+    if (!op->from_graph) si_wait_for_queue_locked(); /* the parts of a graph must stay together */
     op->stream = stream;
     if (!op->from_graph) op->allowed = stream->allowed;
     op->seq = ++si_me.seq;
@@ -84,7 +84,7 @@ CUresult si_submit_locked(struct si_stream *stream, struct si_op *op)
     return CUDA_SUCCESS;
 }
 
-/* Finds the stream a handle means, queues the work there, and says where that was. */
+/* Queues the work on the stream of a handle and returns the stream in `where`. */
 CUresult si_submit(CUstream handle, struct si_op *op, struct si_stream **where)
 {
     struct si_stream *stream;
@@ -100,24 +100,24 @@ CUresult si_submit(CUstream handle, struct si_op *op, struct si_stream **where)
     return result;
 }
 
-static bool is_waited_for(const struct si_stream *one, const struct si_stream *stream, const struct si_context *context)
+static bool is_awaited(const struct si_stream *each, const struct si_stream *stream, const struct si_context *context)
 {
-    if (stream) return one == stream;
-    return !context || one->context == context;
+    if (stream) return each == stream;
+    return !context || each->context == context;
 }
 
-static bool is_behind(const struct si_stream *stream, const struct si_context *context, uint64_t seq)
+static bool has_pending(const struct si_stream *stream, const struct si_context *context, uint64_t seq)
 {
-    for (const struct si_stream *one = si_me.streams; one; one = one->next) {
-        if (is_waited_for(one, stream, context) && one->head && one->head->seq <= seq) return true;
+    for (const struct si_stream *each = si_me.streams; each; each = each->next) {
+        if (is_awaited(each, stream, context) && each->head && each->head->seq <= seq) return true;
     }
     return false;
 }
 
-/* Waits until everything up to `seq` is done: of a stream, of a context, or of all. False if the card faulted. */
+/* Waits for all work up to `seq` of a stream, of a context, or of the process. Returns false after a fault. */
 bool si_wait_locked(struct si_stream *stream, struct si_context *context, uint64_t seq)
 {
-    while (is_behind(stream, context, seq) && si_me.error == CUDA_SUCCESS) {
+    while (has_pending(stream, context, seq) && si_me.error == CUDA_SUCCESS) {
         pthread_cond_wait(&si_me.changed, &si_me.lock);
     }
     si_pools_trim_locked();
@@ -128,7 +128,7 @@ void si_wait_for_all_locked(void) { si_wait_locked(NULL, NULL, si_me.seq); }
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static uint64_t company_of(const char *name)
+static uint64_t collective_id_of(const char *name)
 {
     uint64_t hash = 14695981039346656037ull;
     for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 1099511628211ull;
@@ -139,13 +139,13 @@ static bool start_kernel(struct si_op *op, int64_t ready_ns)
 {
     struct si_entry what = {
         .allowed = op->allowed,
-        .wanted = op->kernel.wanted,
-        .most = op->kernel.wanted < si_me.sms ? op->kernel.wanted : si_me.sms,
-        .rank = op->stream->priority,
+        .full_sms = op->kernel.full_sms,
+        .max_sms = op->kernel.full_sms < si_me.sms ? op->kernel.full_sms : si_me.sms,
+        .priority = op->stream->priority,
         .arrive_ns = ready_ns,
-        .left_ns = (double)op->lasts_ns,
-        .meets = op->kernel.function->meets,
-        .company = company_of(op->kernel.function->name),
+        .remaining_ns = (double)op->duration_ns,
+        .ranks = op->kernel.function->ranks,
+        .collective_id = collective_id_of(op->kernel.function->name),
     };
     int entry = si_share_enter(si_me.card, (uint32_t)si_me.slot, &what);
     if (entry < 0) return false;
@@ -156,13 +156,13 @@ static bool start_kernel(struct si_op *op, int64_t ready_ns)
 
 static void start_host(struct si_op *op)
 {
-    /* `next` belongs to the stream, so the callbacks' queue is a copy. */
-    struct si_op *note = si_op_new(SI_HOST);
-    note->host = op->host;
-    note->alloc = (struct si_alloc *)op; /* whom to tell */
-    if (si_me.callbacks_tail) si_me.callbacks_tail->next = note;
-    else si_me.callbacks = note;
-    si_me.callbacks_tail = note;
+    /* `next` links the stream's queue, so the callback queue holds a copy. */
+    struct si_op *callback = si_op_new(SI_HOST);
+    callback->host = op->host;
+    callback->alloc = (struct si_alloc *)op; /* the original op, to mark as ended */
+    if (si_me.callbacks_tail) si_me.callbacks_tail->next = callback;
+    else si_me.callbacks = callback;
+    si_me.callbacks_tail = callback;
     pthread_cond_signal(&si_me.callback_added);
 }
 
@@ -171,12 +171,12 @@ static bool start(struct si_op *op, int64_t ready_ns)
     if (op->kind == SI_KERNEL && !start_kernel(op, ready_ns)) return false;
     op->started = true;
     op->start_ns = ready_ns;
-    op->end_ns = ready_ns + op->lasts_ns;
+    op->end_ns = ready_ns + op->duration_ns;
     if (op->kind == SI_HOST) start_host(op);
     return true;
 }
 
-static bool is_over(struct si_op *op, int64_t now_ns)
+static bool is_done(struct si_op *op, int64_t now_ns)
 {
     if (op->kind == SI_KERNEL || op->kind == SI_HOST) return op->ended;
     if (op->kind == SI_AWAIT_VALUE) {
@@ -213,7 +213,7 @@ static bool pump(struct si_stream *stream, int64_t now_ns)
             if (!si_may_start(op, &ready_ns) || !start(op, ready_ns)) return moved;
             moved = true;
         }
-        if (!is_over(op, now_ns)) return moved;
+        if (!is_done(op, now_ns)) return moved;
         finish_head(stream);
         moved = true;
     }
@@ -229,7 +229,7 @@ static bool pump_all(int64_t now_ns)
 static void collect_finished(void)
 {
     struct si_card *card = si_me.card;
-    for (int i = 0; i < (int)card->high; i++) {
+    for (int i = 0; i < (int)card->entry_count; i++) {
         struct si_entry *entry = &card->entries[i];
         if (entry->state != SI_FINISHED || entry->slot != (uint32_t)si_me.slot) continue;
         struct si_op *op = si_me.entry_ops[i];
@@ -242,7 +242,7 @@ static void collect_finished(void)
     }
 }
 
-/* Destroyed streams stay until their work is done. */
+/* Removes destroyed streams whose work is done. */
 static void drop_destroyed(void)
 {
     struct si_stream **link = &si_me.streams;
@@ -264,14 +264,14 @@ static int64_t next_due(int64_t next_ns)
     return next_ns;
 }
 
-/* Brings everything up to now; returns when there will be more to do. */
+/* Processes everything up to now; returns the time of the next change. */
 static int64_t work(void)
 {
     int64_t next_ns;
     bool moved = false, again = true;
     si_card_lock(si_me.card);
     int64_t now_ns = si_clock_ns();
-    if (now_ns - si_me.card->looked_ns > (int64_t)(50e6 * si_me.card->speed)) {
+    if (now_ns - si_me.card->reaped_ns > (int64_t)(50e6 * si_me.card->speed)) {
         si_card_reap(si_me.card, si_me.card_fd, si_me.slot);
     }
     while (again) {
@@ -317,24 +317,24 @@ static void *run_worker(void *nothing)
 static struct si_op *next_callback(void)
 {
     while (!si_me.callbacks) pthread_cond_wait(&si_me.callback_added, &si_me.lock);
-    struct si_op *note = si_me.callbacks;
-    si_me.callbacks = note->next;
+    struct si_op *callback = si_me.callbacks;
+    si_me.callbacks = callback->next;
     if (!si_me.callbacks) si_me.callbacks_tail = NULL;
-    return note;
+    return callback;
 }
 
 static void *run_callbacks(void *nothing)
 {
     pthread_mutex_lock(&si_me.lock);
     for (;;) {
-        struct si_op *note = next_callback(), *op = (struct si_op *)note->alloc;
+        struct si_op *callback = next_callback(), *op = (struct si_op *)callback->alloc;
         pthread_mutex_unlock(&si_me.lock);
-        if (note->host.callback) note->host.callback(note->host.handle, si_me.error, note->host.data);
-        else note->host.function(note->host.data);
+        if (callback->host.callback) callback->host.callback(callback->host.handle, si_me.error, callback->host.data);
+        else callback->host.function(callback->host.data);
         pthread_mutex_lock(&si_me.lock);
         op->end_ns = later(op->start_ns, si_clock_ns());
         op->ended = true;
-        free(note);
+        free(callback);
         si_wake_worker();
     }
     return nothing;
@@ -343,8 +343,8 @@ static void *run_callbacks(void *nothing)
 CUresult si_work_start(void)
 {
     pthread_t worker, callbacks;
-    const char *most = getenv("STANDIN_QUEUE");
-    si_me.most_pending = most && atoi(most) > 0 ? atoi(most) : 1024;
+    const char *limit = getenv("STANDIN_QUEUE");
+    si_me.max_pending = limit && atoi(limit) > 0 ? atoi(limit) : 1024;
     pthread_mutex_init(&si_me.lock, NULL);
     pthread_cond_init(&si_me.changed, NULL);
     pthread_cond_init(&si_me.callback_added, NULL);

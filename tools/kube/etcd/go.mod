@@ -1,5 +1,5 @@
-// etcd, the database of the control plane, in the version that kubeadm of the same Kubernetes release brings.
-// Older ones (Debian 12 has 3.4) lack the progress notices by which kube-apiserver serves reads from its cache.
+// etcd, the database of the control plane, in the version of kubeadm of the same Kubernetes release.
+// Older versions (Debian 12 has 3.4) lack the progress notifications that kube-apiserver needs for reads from its cache.
 module gpusquad/tools/kube/etcd
 
 go 1.26.0

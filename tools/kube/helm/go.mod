@@ -1,5 +1,5 @@
-// Helm, which renders, installs and removes our chart in tests as users do. A module of its own, so that it may want
-// other libraries than Kubernetes itself.
+// Helm, which renders, installs and removes the chart in tests. A separate module, because it needs other library
+// versions than Kubernetes.
 module gpusquad/tools/kube/helm
 
 go 1.26.0

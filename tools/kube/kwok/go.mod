@@ -1,4 +1,4 @@
-// KWOK pretends to be nodes by the thousand. A module of its own: it wants other libraries than Kubernetes itself.
+// KWOK simulates thousands of nodes. A separate module, because it needs other library versions than Kubernetes.
 module gpusquad/tools/kube/kwok
 
 go 1.26.0

@@ -1,11 +1,11 @@
 import createClient from "openapi-fetch";
 import { session } from "../app/session";
-import { ApiError, toldIn } from "./errors";
+import { ApiError, errorInBody } from "./errors";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
 
-/** Typed by the service's own description. Use with `need`: `need(api.GET("/api/v1/nodes"))`. */
+/** Typed by the service's OpenAPI description. Use with `need`: `need(api.GET("/api/v1/nodes"))`. */
 export const api = createClient<paths>({ baseUrl: location.origin });
 
 api.use({
@@ -15,21 +15,21 @@ api.use({
     return request;
   },
   onResponse({ response, request }) {
-    // A token that ended while the page was open. One that was replaced in the meantime is not thrown away.
+    // The token expired while the page was open. Ignored if another token has replaced it since.
     if (response.status === 401 && request.headers.get("Authorization") === `Bearer ${session.token()}`) session.end("ended");
     return response;
   },
 });
 
-interface Answered<T> {
+interface ApiResult<T> {
   data?: T;
   error?: unknown;
   response: Response;
 }
 
-/** The data of an answer, or an `ApiError`. */
-export async function need<T>(asked: Promise<Answered<T>>): Promise<T> {
-  const { data, error, response } = await asked;
-  if (!response.ok) throw new ApiError(response.status, toldIn(error));
+/** Returns the data of a response, or throws an `ApiError`. */
+export async function need<T>(request: Promise<ApiResult<T>>): Promise<T> {
+  const { data, error, response } = await request;
+  if (!response.ok) throw new ApiError(response.status, errorInBody(error));
   return data as T;
 }

@@ -1,28 +1,28 @@
 import type { components } from "./schema";
 
-type Told = components["schemas"]["ErrorView"];
+type ErrorView = components["schemas"]["ErrorView"];
 
-/** An answer of the service that is an error, in its own words. */
+/** An error response of the service, with its message. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly field: string;
   readonly cure: string;
-  readonly told: Told | null;
+  readonly details: ErrorView | null;
 
-  constructor(status: number, told: Told | null) {
-    super(told?.message ?? `HTTP ${status}`);
+  constructor(status: number, details: ErrorView | null) {
+    super(details?.message ?? `HTTP ${status}`);
     this.name = "ApiError";
     this.status = status;
-    this.code = told?.code ?? "http_error";
-    this.field = told?.field ?? "";
-    this.cure = told?.cure ?? "";
-    this.told = told;
+    this.code = details?.code ?? "http_error";
+    this.field = details?.field ?? "";
+    this.cure = details?.cure ?? "";
+    this.details = details;
   }
 }
 
-/** The error of an answer's body, if it has the service's one shape. */
-export function toldIn(body: unknown): Told | null {
-  const error = (body as { error?: Told } | null | undefined)?.error;
+/** Returns the error in a response body if it has the service's error format. */
+export function errorInBody(body: unknown): ErrorView | null {
+  const error = (body as { error?: ErrorView } | null | undefined)?.error;
   return error && typeof error.message === "string" ? error : null;
 }

@@ -1,4 +1,4 @@
-// What several pages ask for. A key's first word is its topic: see staleness.ts for the topics that job events renew.
+// Queries of several pages. The first word of a key is its topic; staleness.ts lists the topics that events make stale.
 import { QueryClient, useQuery } from "@tanstack/react-query";
 import { api, need } from "./client";
 import { ApiError } from "./errors";
@@ -19,12 +19,12 @@ export function useMe() {
   return useQuery({ queryKey: ["me"], queryFn: () => need(api.GET("/api/v1/me")), staleTime: 60_000 });
 }
 
-/** All cards in a few numbers. */
+/** Summary of all cards. */
 export function useCluster() {
   return useQuery({ queryKey: ["cluster"], queryFn: () => need(api.GET("/api/v1/cluster")), refetchInterval: 10_000 });
 }
 
-/** Machines with their cards. How busy cards are changes without any event, so it is asked for now and then. */
+/** Nodes with their cards. Polled, because utilisation changes without events. */
 export function useNodes() {
   return useQuery({ queryKey: ["nodes"], queryFn: () => need(api.GET("/api/v1/nodes")), refetchInterval: 3_000 });
 }

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 0b8c583c9471dce0
+// mark: 655a536d1a349b3c
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1517,11 +1517,26 @@ export interface components {
             context_bytes: number;
             /** Tenants */
             tenants: components["schemas"]["TenantNow"][];
-            /** Stranger Count */
+            /**
+             * Unmanaged Count
+             * @description Number of unmanaged processes
+             */
+            unmanaged_count: number;
+            /**
+             * Unmanaged
+             * @description Unmanaged processes; for administrators
+             */
+            unmanaged: components["schemas"]["UnmanagedNow"][];
+            /**
+             * Stranger Count
+             * @deprecated
+             * @description Old name of unmanaged_count; removed in /api/v2
+             */
             stranger_count: number;
             /**
              * Strangers
-             * @description Unmanaged processes; for administrators
+             * @deprecated
+             * @description Old name of unmanaged; removed in /api/v2
              */
             strangers: components["schemas"]["StrangerNow"][];
             /**
@@ -3915,7 +3930,7 @@ export interface components {
         };
         /**
          * StrangerNow
-         * @description An unmanaged process on the card: of no job, or without the shim.
+         * @description Deprecated name of ``UnmanagedNow``.
          */
         StrangerNow: {
             /** Pid */
@@ -4265,6 +4280,18 @@ export interface components {
             revoked_s: number | null;
             /** Last Used S */
             last_used_s: number | null;
+        };
+        /**
+         * UnmanagedNow
+         * @description An unmanaged process on the card: of no job, or without the shim.
+         */
+        UnmanagedNow: {
+            /** Pid */
+            pid: number;
+            /** Name */
+            name: string;
+            /** Memory Bytes */
+            memory_bytes: number;
         };
         /** UsageLine */
         UsageLine: {

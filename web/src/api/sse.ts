@@ -1,4 +1,4 @@
-// Server-sent events, taken apart. The browser's own EventSource cannot send an Authorization header.
+// Parser of server-sent events. The browser's EventSource cannot send an Authorization header.
 
 export interface Message {
   id: string;
@@ -6,23 +6,23 @@ export interface Message {
   data: string;
 }
 
-/** Feed it text as it comes; it hands on whole messages and keeps what is not finished. */
+/** Takes text in chunks of any size. Returns complete messages and buffers the rest. */
 export class Messages {
   #rest = "";
 
   take(text: string): Message[] {
     this.#rest += text.replaceAll("\r\n", "\n");
-    const parts = this.#rest.split("\n\n");
-    this.#rest = parts.pop() ?? "";
-    return parts.map(parsed).filter((message) => message.data !== "");
+    const blocks = this.#rest.split("\n\n");
+    this.#rest = blocks.pop() ?? "";
+    return blocks.map(parse).filter((message) => message.data !== "");
   }
 }
 
-function parsed(part: string): Message {
+function parse(block: string): Message {
   const message: Message = { id: "", event: "", data: "" };
-  for (const line of part.split("\n")) {
+  for (const line of block.split("\n")) {
     const colon = line.indexOf(":");
-    if (colon <= 0) continue; // a comment: a sign of life
+    if (colon <= 0) continue; // a comment: a heartbeat
     const name = line.slice(0, colon);
     const value = line.slice(colon + 1).replace(/^ /, "");
     if (name === "id") message.id = value;

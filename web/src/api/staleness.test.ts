@@ -9,25 +9,25 @@ const event = (job: string): JobEvent => ({
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test("a burst of events is told once a topic, then again after a while", () => {
-  const told: string[] = [];
-  const stale = new Staleness((key) => told.push(key.join("/")));
+test("a burst of events invalidates each topic once, and again after its interval", () => {
+  const invalidated: string[] = [];
+  const stale = new Staleness((key) => invalidated.push(key.join("/")));
   for (let i = 0; i < 100; i++) stale.jobs([event("a")]);
   vi.advanceTimersByTime(0);
-  expect(told.filter((one) => one === "queue")).toHaveLength(1);
-  expect(told).toContain("job/a");
+  expect(invalidated.filter((key) => key === "queue")).toHaveLength(1);
+  expect(invalidated).toContain("job/a");
   stale.jobs([event("a")]);
   vi.advanceTimersByTime(100);
-  expect(told.filter((one) => one === "queue")).toHaveLength(1);
+  expect(invalidated.filter((key) => key === "queue")).toHaveLength(1);
   vi.advanceTimersByTime(3000);
-  expect(told.filter((one) => one === "queue")).toHaveLength(2);
+  expect(invalidated.filter((key) => key === "queue")).toHaveLength(2);
 });
 
-test("nothing is told after it was stopped", () => {
-  const told: string[] = [];
-  const stale = new Staleness((key) => told.push(key.join("/")));
+test("nothing is invalidated after a stop", () => {
+  const invalidated: string[] = [];
+  const stale = new Staleness((key) => invalidated.push(key.join("/")));
   stale.jobs([event("a")]);
   stale.stop();
   vi.advanceTimersByTime(10_000);
-  expect(told).toEqual([]);
+  expect(invalidated).toEqual([]);
 });

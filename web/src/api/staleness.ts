@@ -1,9 +1,9 @@
-// Which answers became stale, told no more often than a page can use it.
+// Marks queries as stale after job events, at a limited rate.
 import type { JobEvent } from "./live";
 
 type Key = readonly string[];
 
-/** Topics are the first words of query keys. A job that changed makes these stale, at most so often (ms). */
+/** Topics (first words of query keys) that a job event makes stale, with the minimum interval in milliseconds. */
 export const TOPICS: Record<string, number> = {
   cluster: 1000,
   nodes: 1000,
@@ -11,18 +11,18 @@ export const TOPICS: Record<string, number> = {
   jobs: 2000,
   timeline: 2000,
 };
-/** Of single jobs: key ["job", ID, …]. */
+/** Topic of single jobs: key ["job", ID, …]. */
 export const JOB = "job";
 const JOB_EVERY_MS = 500;
 
 export class Staleness {
-  readonly #tell: (key: Key) => void;
+  readonly #invalidate: (key: Key) => void;
   readonly #due = new Map<string, Key>();
-  readonly #told_ms = new Map<string, number>();
+  readonly #sent_ms = new Map<string, number>();
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
 
-  constructor(tell: (key: Key) => void) {
-    this.#tell = tell;
+  constructor(invalidate: (key: Key) => void) {
+    this.#invalidate = invalidate;
   }
 
   jobs(events: readonly JobEvent[]): void {
@@ -30,12 +30,12 @@ export class Staleness {
     for (const id of new Set(events.map((event) => event.job))) this.#mark([JOB, id], JOB_EVERY_MS);
   }
 
-  /** After a gap: everything, once. */
+  /** Marks everything as stale, after a gap in the stream. */
   all(): void {
     this.#mark([], 1000);
   }
 
-  /** Now, what waited while nobody looked. */
+  /** Invalidates what became stale while the page was hidden. */
   flush(): void {
     for (const id of [...this.#due.keys()]) this.#send(id);
   }
@@ -50,7 +50,7 @@ export class Staleness {
     const id = key.join("\n");
     this.#due.set(id, key);
     if (this.#timers.has(id)) return;
-    const wait_ms = Math.max(0, (this.#told_ms.get(id) ?? 0) + every_ms - Date.now());
+    const wait_ms = Math.max(0, (this.#sent_ms.get(id) ?? 0) + every_ms - Date.now());
     const due = () => {
       this.#timers.delete(id);
       if (!isHidden()) this.#send(id);
@@ -62,9 +62,9 @@ export class Staleness {
     const key = this.#due.get(id);
     if (!key) return;
     this.#due.delete(id);
-    this.#told_ms.set(id, Date.now());
-    if (this.#told_ms.size > 1000) this.#told_ms.clear(); // of jobs long gone
-    this.#tell(key);
+    this.#sent_ms.set(id, Date.now());
+    if (this.#sent_ms.size > 1000) this.#sent_ms.clear(); // entries of ended jobs
+    this.#invalidate(key);
   }
 }
 

@@ -13,12 +13,12 @@ import { Shell } from "./Shell";
 
 export function App() {
   const token = useToken();
-  useT(); // a new language paints everything anew
+  useT(); // renders everything again when the language changes
   if (!token) return <Login />;
   return <LoggedIn key={token} />;
 }
 
-/** What one token sees. Another token begins with nothing: no answers of somebody else are kept. */
+/** The dashboard for one token. Another token gets a new query cache, so data of another user is never shown. */
 function LoggedIn() {
   const [queries] = useState(makeQueries);
   useEffect(() => startLive(queries), [queries]);
@@ -33,7 +33,7 @@ function LoggedIn() {
 function Inside() {
   const me = useMe();
   if (me.data) return <Shell me={me.data} />;
-  if (me.error instanceof ApiError && me.error.status === 401) return null; // the session ends by itself
+  if (me.error instanceof ApiError && me.error.status === 401) return null; // api/client.ts ends the session
   if (me.error) return <ErrorBox error={me.error} onRetry={() => void me.refetch()} />;
   return <Loading />;
 }

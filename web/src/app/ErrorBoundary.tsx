@@ -1,9 +1,9 @@
 import { Component, type ReactNode } from "react";
-import { t } from "../i18n";
+import { translate } from "../i18n";
 import { Button } from "../ui/Button";
 import { Empty } from "../ui/Empty";
 
-/** One page that breaks does not take the frame with it. */
+/** Keeps the frame when a page throws. */
 export class ErrorBoundary extends Component<{ children: ReactNode }, { error: Error | null }> {
   override state: { error: Error | null } = { error: null };
 
@@ -14,12 +14,12 @@ export class ErrorBoundary extends Component<{ children: ReactNode }, { error: E
   override render() {
     const { error } = this.state;
     if (!error) return this.props.children;
-    // A page's file is gone when the service was updated while this tab was open.
+    // The file of a page no longer exists if the service was updated while this tab was open.
     const isOld = /dynamically imported module|module script/i.test(error.message);
     return (
       <Empty
-        text={t(isOld ? "common.newVersion" : "common.crashed")} detail={isOld ? "" : error.message}
-        action={<Button onClick={() => location.reload()}>{t("common.reload")}</Button>}
+        text={translate(isOld ? "common.newVersion" : "common.crashed")} detail={isOld ? "" : error.message}
+        action={<Button onClick={() => location.reload()}>{translate("common.reload")}</Button>}
       />
     );
   }

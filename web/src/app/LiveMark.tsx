@@ -2,14 +2,14 @@ import { useLive } from "../api/live";
 import { useT } from "../i18n";
 import styles from "./LiveMark.module.css";
 
-/** Whether what is shown is what is. Loss is said aloud; the rest is quiet. */
+/** State of the event stream. Only a lost connection is shown as text. */
 export function LiveMark() {
-  const say = useT();
+  const t = useT();
   const state = useLive();
   return (
-    <span className={styles.mark} data-state={state} role="status" title={say(`live.${state}`)}>
+    <span className={styles.mark} data-state={state} role="status" title={t(`live.${state}`)}>
       <i aria-hidden="true" />
-      <span className={state === "lost" ? styles.text : "visually-hidden"}>{say(`live.${state}`)}</span>
+      <span className={state === "lost" ? styles.text : "visually-hidden"}>{t(`live.${state}`)}</span>
     </span>
   );
 }

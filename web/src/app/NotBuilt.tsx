@@ -5,13 +5,13 @@ import { PageHead } from "../ui/PageHead";
 import { PAGES } from "./pages";
 
 export default function NotBuilt() {
-  const say = useT();
+  const t = useT();
   const [path] = useLocation();
-  const page = PAGES.find((one) => one.path.split("/")[1] === path.split("/")[1]);
+  const page = PAGES.find((candidate) => candidate.path.split("/")[1] === path.split("/")[1]);
   return (
     <>
-      <PageHead title={page ? say(page.title) : "gpusquad"} />
-      <Empty text={say("common.notBuilt")} />
+      <PageHead title={page ? t(page.title) : "gpusquad"} />
+      <Empty text={t("common.notBuilt")} />
     </>
   );
 }

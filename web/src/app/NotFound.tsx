@@ -4,11 +4,11 @@ import { Empty } from "../ui/Empty";
 import { PageHead } from "../ui/PageHead";
 
 export function NotFound() {
-  const say = useT();
+  const t = useT();
   return (
     <>
       <PageHead title="gpusquad" />
-      <Empty text={say("common.notFound")} action={<Link href="/">{say("common.home")}</Link>} />
+      <Empty text={t("common.notFound")} action={<Link href="/">{t("common.home")}</Link>} />
     </>
   );
 }

@@ -8,23 +8,23 @@ import { Logo } from "./Logo";
 import { Navigation } from "./Navigation";
 import { NotFound } from "./NotFound";
 import { PAGES } from "./pages";
-import type { Me } from "./rights";
+import type { Me } from "./permissions";
 import styles from "./Shell.module.css";
 
-/** The frame around every page: navigation at the side, on a phone behind a button at the top. */
+/** The frame around every page. Navigation is at the side, on a phone behind a button at the top. */
 export function Shell({ me }: { me: Me }) {
-  const say = useT();
+  const t = useT();
   const [path] = useLocation();
   const [isOpen, setOpen] = useState(false);
   const content = useFocusOnChange(path);
   useEffect(() => setOpen(false), [path]);
   return (
     <div className={styles.frame} data-menu={isOpen ? "open" : "closed"}>
-      <a className={styles.skip} href="#content">{say("nav.skip")}</a>
+      <a className={styles.skip} href="#content">{t("nav.skip")}</a>
       <header className={styles.bar}>
         <button
           type="button" className={styles.menu} aria-expanded={isOpen} aria-controls="navigation"
-          aria-label={say("nav.menu")} onClick={() => setOpen(!isOpen)}
+          aria-label={t("nav.menu")} onClick={() => setOpen(!isOpen)}
         >
           <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true"><path d="M4 7h16M4 12h16M4 17h16" /></svg>
         </button>
@@ -36,7 +36,7 @@ export function Shell({ me }: { me: Me }) {
         <ErrorBoundary key={path}>
           <Suspense fallback={<Loading />}>
             <Switch>
-              {PAGES.map((page) => <Route key={page.name} path={page.path} component={page.part} />)}
+              {PAGES.map((page) => <Route key={page.name} path={page.path} component={page.component} />)}
               <Route component={NotFound} />
             </Switch>
           </Suspense>
@@ -46,7 +46,7 @@ export function Shell({ me }: { me: Me }) {
   );
 }
 
-/** Whoever moves by keyboard or screen reader arrives at the new page, as after a real page load. */
+/** Moves the focus to the new page, as a page load would, for keyboard and screen reader users. */
 function useFocusOnChange(path: string) {
   const content = useRef<HTMLElement>(null);
   const before = useRef(path);

@@ -1,4 +1,4 @@
-// The token lives in this tab's sessionStorage and goes out as a header only: no cookie, so nothing to forge.
+// The token is stored in this tab's sessionStorage and sent as a header. There is no cookie, so no CSRF.
 import { useSyncExternalStore } from "react";
 
 const KEY = "gpusquad.token";
@@ -9,7 +9,7 @@ let token: string | null = null;
 let ending: Ending = "";
 const listeners = new Set<() => void>();
 
-function changed(): void {
+function notify(): void {
   for (const listener of listeners) listener();
 }
 
@@ -17,7 +17,7 @@ function stored(): string | null {
   try {
     return sessionStorage.getItem(KEY);
   } catch {
-    return null; // storage is switched off: the token lasts as long as the page
+    return null; // storage is disabled: the token is lost with the page
   }
 }
 
@@ -25,33 +25,33 @@ export const session = {
   token: () => token,
   ending: () => ending,
 
-  begin(given: string): void {
+  start(given: string): void {
     token = given.trim();
     ending = "";
     try {
       sessionStorage.setItem(KEY, token);
     } catch {
-      // as above
+      // storage is disabled
     }
-    changed();
+    notify();
   },
 
-  end(how: Ending): void {
+  end(cause: Ending): void {
     token = null;
-    ending = how;
+    ending = cause;
     try {
       sessionStorage.removeItem(KEY);
     } catch {
-      // as above
+      // storage is disabled
     }
-    changed();
+    notify();
   },
 
-  /** At start: a token in the address (`#token=…`) goes out of it before anything else happens. */
-  open(place: Location, past: History): void {
-    const given = new URLSearchParams(place.hash.slice(1)).get("token");
-    if (given !== null) past.replaceState(past.state, "", place.pathname + place.search);
-    if (given !== null && looksLikeToken(given)) session.begin(given);
+  /** Runs first at start: takes a token out of the address (`#token=…`). */
+  open(address: Location, history: History): void {
+    const given = new URLSearchParams(address.hash.slice(1)).get("token");
+    if (given !== null) history.replaceState(history.state, "", address.pathname + address.search);
+    if (given !== null && looksLikeToken(given)) session.start(given);
     else token = stored();
   },
 

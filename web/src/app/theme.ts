@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as chosen. Written on the root element; tokens.css does the rest.
+// Light or dark theme: the system's or the chosen one. It is set on the root element, where tokens.css reads it.
 import { useSyncExternalStore } from "react";
 
 export type Theme = "auto" | "light" | "dark";
@@ -9,10 +9,10 @@ let theme: Theme = "auto";
 
 export function openTheme(): void {
   try {
-    const kept = localStorage.getItem(KEY);
-    if (kept === "light" || kept === "dark") theme = kept;
+    const stored = localStorage.getItem(KEY);
+    if (stored === "light" || stored === "dark") theme = stored;
   } catch {
-    // storage is switched off: as the system says
+    // storage is disabled: use the system's theme
   }
   dark.addEventListener("change", apply);
   apply();
@@ -23,7 +23,7 @@ export function setTheme(next: Theme): void {
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // it lasts as long as the page
+    // storage is disabled: the choice is lost with the page
   }
   apply();
 }
@@ -32,7 +32,7 @@ export function useTheme(): Theme {
   return useSyncExternalStore(subscribe, () => theme);
 }
 
-/** What is shown now. Charts draw their own colours and ask here. */
+/** Whether the dark theme is shown now. For charts, which draw their own colours. */
 export function useIsDark(): boolean {
   return useSyncExternalStore(subscribe, () => document.documentElement.dataset.theme === "dark");
 }

@@ -1,5 +1,5 @@
-// Numbers, sizes and times as people read them.
-import { currentLanguage, t } from "./index";
+// Formatting of numbers, sizes and times.
+import { currentLanguage, translate } from "./index";
 
 const GIB = 2 ** 30;
 
@@ -20,13 +20,13 @@ export function count(value: number): string {
   return value.toLocaleString(currentLanguage());
 }
 
-/** So many a second, in three digits: "0.25", "12.3", "1,235". */
+/** A rate per second with three digits: "0.25", "12.3", "1,235". */
 export function pace(perS: number | null | undefined): string {
   if (perS == null) return "–";
   return count(perS >= 100 ? Math.round(perS) : Number(perS.toPrecision(3)));
 }
 
-/** 45 -> "45s", 4000 -> "1h 7m": two parts at most. */
+/** 45 -> "45s", 4000 -> "1h 6m": two units at most. */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const units: [string, number][] = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
@@ -39,11 +39,11 @@ export function span(seconds: number): string {
   return rest && next ? `${main}${name} ${rest}${next[0]}` : `${main}${name}`;
 }
 
-/** An instant as seen from now: "in 5m", "2h 3m ago". */
+/** An instant relative to now: "in 5m", "2h 3m ago". */
 export function fromNow(at_s: number, now_s: number): string {
   const away = at_s - now_s;
-  if (Math.abs(away) < 1) return t("time.now");
-  return away > 0 ? t("time.in", { span: span(away) }) : t("time.ago", { span: span(-away) });
+  if (Math.abs(away) < 1) return translate("time.now");
+  return away > 0 ? translate("time.in", { span: span(away) }) : translate("time.ago", { span: span(-away) });
 }
 
 /** Date and time in full, for tooltips and tables. */
@@ -51,7 +51,7 @@ export function instant(at_s: number): string {
   return new Date(at_s * 1000).toLocaleString(currentLanguage(), { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** Time alone if it is today, else with the date. */
+/** The time if it is today, otherwise date and time. */
 export function clock(at_s: number, now_s = Date.now() / 1000): string {
   const then = new Date(at_s * 1000);
   const isToday = then.toDateString() === new Date(now_s * 1000).toDateString();

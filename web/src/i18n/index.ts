@@ -1,5 +1,5 @@
-// Every text of the page, in both languages. Texts that many pages share are in en.ts and ko.ts; a page's own are in its
-// folder's texts.ts and come with the page. TypeScript refuses a key that one of the languages lacks.
+// All texts of the dashboard, in both languages. Texts of several pages are in en.ts and ko.ts; those of one page are in
+// its texts.ts and are loaded with the page. A key that is missing in one language is a TypeScript error.
 import { useSyncExternalStore } from "react";
 import { en } from "./en";
 import { ko } from "./ko";
@@ -7,7 +7,7 @@ import { ko } from "./ko";
 export type Language = "en" | "ko";
 export type Values = Record<string, string | number>;
 export type Texts<K extends string = string> = Record<Language, Record<K, string>>;
-export type Say<K extends string> = (key: K, values?: Values) => string;
+export type Translate<K extends string> = (key: K, values?: Values) => string;
 
 const KEY = "gpusquad.language";
 const listeners = new Set<() => void>();
@@ -21,23 +21,23 @@ export function texts<const K extends string>(both: { en: Record<K, string>; ko:
 const common = texts({ en, ko });
 export type CommonKey = keyof typeof en;
 
-/** `const say = useTexts(mine)`, then `say("title")` or `say("rows", { n: 3 })` for "{n} rows". */
-export function useTexts<K extends string>(of: Texts<K>): Say<K> {
+/** `const t = useTexts(text)`, then `t("title")` or `t("rows", { n: 3 })` for "{n} rows". */
+export function useTexts<K extends string>(texts: Texts<K>): Translate<K> {
   const now = useLanguage();
-  return (key, values) => filled(of[now][key], values);
+  return (key, values) => fill(texts[now][key], values);
 }
 
 /** The texts that all pages share. */
-export function useT(): Say<CommonKey> {
+export function useT(): Translate<CommonKey> {
   return useTexts(common);
 }
 
-/** Outside of components. */
-export function t(key: CommonKey, values?: Values): string {
-  return filled(common[language][key], values);
+/** For use outside of components. */
+export function translate(key: CommonKey, values?: Values): string {
+  return fill(common[language][key], values);
 }
 
-export function filled(text: string, values: Values = {}): string {
+export function fill(text: string, values: Values = {}): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => (name in values ? String(values[name]) : whole));
 }
 
@@ -55,21 +55,21 @@ export function setLanguage(next: Language): void {
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // storage is switched off: it lasts as long as the page
+    // storage is disabled: the choice is lost with the page
   }
   for (const listener of listeners) listener();
 }
 
-/** At start: as chosen before, else as the browser is set. */
+/** Runs at start: uses the stored language, otherwise the browser's. */
 export function openLanguage(): void {
-  let kept: string | null = null;
+  let stored: string | null = null;
   try {
-    kept = localStorage.getItem(KEY);
+    stored = localStorage.getItem(KEY);
   } catch {
-    // as above
+    // storage is disabled
   }
-  const wanted = kept ?? navigator.language.slice(0, 2);
-  language = wanted === "ko" ? "ko" : "en";
+  const preferred = stored ?? navigator.language.slice(0, 2);
+  language = preferred === "ko" ? "ko" : "en";
   document.documentElement.lang = language;
 }
 

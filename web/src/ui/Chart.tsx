@@ -6,11 +6,11 @@ const Plot = lazy(() => import("./Plot"));
 
 interface Props extends PlotProps {
   title: string;
-  /** What the chart says in words, for those who do not see it and as its caption. */
+  /** The chart's content as text: its caption, also for screen readers. */
   summary: string;
 }
 
-/** Lines over time. The library that draws them comes with the first chart, not with the page. */
+/** Line chart over time. The chart library is loaded with the first chart. */
 export function Chart({ title, summary, height_px = 140, ...plot }: Props) {
   return (
     <figure className={styles.chart}>

@@ -5,7 +5,7 @@ import { Dialog, DialogButtons } from "./Dialog";
 
 interface Props {
   title: string;
-  /** What the button does, in words: "Cancel the job", never "OK". */
+  /** Label of the button, for example "Cancel the job", never "OK". */
   action: string;
   keep?: string;
   isDanger?: boolean;
@@ -15,14 +15,14 @@ interface Props {
   children?: ReactNode;
 }
 
-/** Asks before something happens that cannot be undone. The way back has the focus. */
+/** Confirmation of an action that cannot be undone. The cancel button has the focus. */
 export function Confirm({ title, action, keep, isDanger, isBusy, onYes, onNo, children }: Props) {
-  const say = useT();
+  const t = useT();
   return (
     <Dialog title={title} onClose={onNo}>
       {children}
       <DialogButtons>
-        <Button autoFocus onClick={onNo}>{keep ?? say("common.cancel")}</Button>
+        <Button autoFocus onClick={onNo}>{keep ?? t("common.cancel")}</Button>
         <Button kind={isDanger ? "danger" : "primary"} disabled={isBusy} onClick={onYes}>{action}</Button>
       </DialogButtons>
     </Dialog>

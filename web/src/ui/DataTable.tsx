@@ -5,11 +5,11 @@ export interface Column<T> {
   name: string;
   cell: (row: T) => ReactNode;
   isNumber?: boolean;
-  /** Longer text, which may take several lines. */
+  /** Longer text that may wrap. */
   isText?: boolean;
-  /** The row's name: read out before its other cells. */
+  /** The row header, which screen readers read before the other cells. */
   isHead?: boolean;
-  /** The heading is for screen readers only, as over buttons. */
+  /** The heading is for screen readers only, for example above buttons. */
   isQuiet?: boolean;
 }
 interface Props<T> {
@@ -19,22 +19,22 @@ interface Props<T> {
   rowKey: (row: T) => string | number;
 }
 
-/** A plain table that scrolls sideways where it is too wide. For some hundred rows; more go into a VirtualTable. */
+/** Plain table that scrolls sideways if it is too wide. For a few hundred rows; use VirtualTable for more. */
 export function DataTable<T>({ label, rows, columns, rowKey }: Props<T>) {
   return (
     <div className={styles.around} tabIndex={0} role="group" aria-label={label}>
       <table className={styles.table}>
         <thead>
           <tr>
-            {columns.map((one) => (
-              <th key={one.name} scope="col" data-number={one.isNumber || undefined}>
-                {one.isQuiet ? <span className="visually-hidden">{one.name}</span> : one.name}
+            {columns.map((column) => (
+              <th key={column.name} scope="col" data-number={column.isNumber || undefined}>
+                {column.isQuiet ? <span className="visually-hidden">{column.name}</span> : column.name}
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => <tr key={rowKey(row)}>{columns.map((one) => <Cell key={one.name} column={one} row={row} />)}</tr>)}
+          {rows.map((row) => <tr key={rowKey(row)}>{columns.map((column) => <Cell key={column.name} column={column} row={row} />)}</tr>)}
         </tbody>
       </table>
     </div>

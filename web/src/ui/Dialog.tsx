@@ -3,13 +3,13 @@ import styles from "./Dialog.module.css";
 
 interface Props {
   title: string;
-  /** For tables. */
+  /** For dialogs with tables. */
   isWide?: boolean;
   onClose: () => void;
   children: ReactNode;
 }
 
-/** The browser's own modal dialog: it keeps the focus inside, closes by Escape and gives the focus back. */
+/** The browser's modal dialog. It keeps the focus inside, closes on Escape and restores the focus. */
 export function Dialog({ title, isWide, onClose, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import styles from "./Empty.module.css";
 
-/** Where there is nothing to show: what that means, and what to do. */
+/** Shown instead of an empty list: an explanation and what to do. */
 export function Empty({ text, detail = "", action }: { text: string; detail?: string; action?: ReactNode }) {
   return (
     <div className={styles.empty}>

@@ -2,7 +2,7 @@ import { type ReactNode, startTransition, useEffect, useRef, useState } from "re
 
 const MARGIN = "500px 0px";
 
-/** Makes its content only while it is near the window, and keeps its height otherwise. For long pages of many parts. */
+/** Renders its content only near the viewport and keeps its height otherwise. For long pages. */
 export function LazyBlock({ height_px, children }: { height_px: number; children: () => ReactNode }) {
   const block = useRef<HTMLDivElement>(null);
   const [isNear, setNear] = useState(false);

@@ -1,7 +1,7 @@
 import { useT } from "../i18n";
 import styles from "./Loading.module.css";
 
-/** Shown late: most answers are quicker than the eye. */
+/** Shown with a delay, because most responses are fast. */
 export function Loading() {
   return <p className={styles.loading} role="status">{useT()("common.loading")}</p>;
 }

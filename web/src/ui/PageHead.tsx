@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect } from "react";
 import styles from "./PageHead.module.css";
 
-/** The page's name, also in the browser's tab, and what can be done with the page as a whole. */
+/** Title of the page, also for the browser tab, and controls for the whole page. */
 export function PageHead({ title, note, children }: { title: string; note?: ReactNode; children?: ReactNode }) {
   useEffect(() => {
     document.title = `${title} – gpusquad`;

@@ -7,32 +7,32 @@ import { clock } from "../i18n/format";
 export interface Line {
   label: string;
   values: (number | null)[];
-  /** A token's name: "--accent". */
+  /** Name of a colour token, for example "--accent". */
   color: string;
 }
 
 export interface PlotProps {
   x_s: number[];
   lines: Line[];
-  /** Bottom and top; a top of null follows the data. */
+  /** Minimum and maximum of the y axis; null: from the data. */
   range?: [number, number | null];
   format?: (value: number) => string;
   height_px?: number;
 }
 
-const FEW = 3; // so few values make no line
-const LEAST_S = 30;
+const MIN_LINE_POINTS = 3; // fewer values are drawn as points
+const MIN_SPAN_S = 30;
 
-/** uPlot, fed by React. Made anew only when its lines or the theme change; new values are put into the old one. */
+/** uPlot chart. Created again only when its lines or the theme change; new values update the existing chart. */
 export default function Plot({ x_s, lines, range = [0, null], format = String, height_px = 140 }: PlotProps) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const isDark = useIsDark();
   const shape = lines.map((line) => line.label + line.color).join("\n");
   const data = [x_s, ...lines.map((line) => line.values)] as uPlot.AlignedData;
 
   useEffect(() => {
-    const element = place.current!;
+    const element = container.current!;
     plot.current = new uPlot(options(element, lines, range, format, height_px), data, element);
     const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: height_px }));
     observer.observe(element);
@@ -40,10 +40,10 @@ export default function Plot({ x_s, lines, range = [0, null], format = String, h
       observer.disconnect();
       plot.current?.destroy();
     };
-  }, [shape, isDark, height_px, range[0], range[1]]); // eslint-disable-line -- new values come below
+  }, [shape, isDark, height_px, range[0], range[1]]); // eslint-disable-line -- the effect below sets new values
 
-  useEffect(() => plot.current?.setData(data), [x_s, lines]); // eslint-disable-line -- `data` is made of these
-  return <div ref={place} />;
+  useEffect(() => plot.current?.setData(data), [x_s, lines]); // eslint-disable-line -- `data` depends on these
+  return <div ref={container} />;
 }
 
 function options(
@@ -55,22 +55,22 @@ function options(
   const grid = { stroke: token("--line"), width: 1 };
   return {
     width: at.clientWidth, height, legend: { show: false }, cursor: { y: false, points: { size: 6 } }, padding: [8, 8, 0, 0],
-    scales: { x: { range: (plot) => wide(plot.data[0]) }, y: { range: (_, __, top) => [low, high ?? Math.max(low + 1, (top ?? 1) * 1.1)] } },
+    scales: { x: { range: (plot) => timeRange(plot.data[0]) }, y: { range: (_, __, top) => [low, high ?? Math.max(low + 1, (top ?? 1) * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 22, space: 64, values: (_, at_s, __, ___, step_s) => at_s.map((one) => label(one, step_s)) },
+      { ...axis, grid: { show: false }, size: 22, space: 64, values: (_, at_s, __, ___, step_s) => at_s.map((tick_s) => label(tick_s, step_s)) },
       { ...axis, grid, size: 46, space: 30, values: (_, values) => values.map(format) },
     ],
     series: [
       {},
-      ...lines.map((line) => ({ label: line.label, stroke: token(line.color), width: 1.5, points: { show: (plot: uPlot) => plot.data[0].length < FEW, size: 4 }, spanGaps: false })),
+      ...lines.map((line) => ({ label: line.label, stroke: token(line.color), width: 1.5, points: { show: (plot: uPlot) => plot.data[0].length < MIN_LINE_POINTS, size: 4 }, spanGaps: false })),
     ],
   };
 }
 
-/** Even where there is one value, or none yet, there is a span of time. */
-function wide(x_s: ArrayLike<number>): [number, number] {
+/** The time range, also for a single value or none. */
+function timeRange(x_s: ArrayLike<number>): [number, number] {
   const last_s = x_s[x_s.length - 1] ?? Date.now() / 1000;
-  return [Math.min(x_s[0] ?? last_s, last_s - LEAST_S), last_s];
+  return [Math.min(x_s[0] ?? last_s, last_s - MIN_SPAN_S), last_s];
 }
 
 function label(at_s: number, step_s: number): string {

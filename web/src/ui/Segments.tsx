@@ -7,12 +7,12 @@ interface Props<T extends string> {
   onChange: (next: T) => void;
 }
 
-/** One of a few. */
+/** Choice of option of a few options. */
 export function Segments<T extends string>({ label, value, options, onChange }: Props<T>) {
   return (
     <div className={styles.segments} role="group" aria-label={label}>
-      {options.map(([one, text]) => (
-        <button key={one} type="button" aria-pressed={one === value} onClick={() => onChange(one)}>{text}</button>
+      {options.map(([option, text]) => (
+        <button key={option} type="button" aria-pressed={option === value} onClick={() => onChange(option)}>{text}</button>
       ))}
     </div>
   );

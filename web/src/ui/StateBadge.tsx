@@ -8,6 +8,6 @@ const TONES: Record<string, Tone> = {
 
 /** The state of a job. */
 export function StateBadge({ state }: { state: string }) {
-  const say = useT();
-  return <Badge tone={TONES[state] ?? "plain"}>{state in TONES ? say(`state.${state}` as CommonKey) : state}</Badge>;
+  const t = useT();
+  return <Badge tone={TONES[state] ?? "plain"}>{state in TONES ? t(`state.${state}` as CommonKey) : state}</Badge>;
 }

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 import { ApiError } from "../api/errors";
-import { t, useT } from "../i18n";
+import { translate, useT } from "../i18n";
 import styles from "./Toast.module.css";
 
 interface Note {
@@ -14,27 +14,27 @@ let notes: readonly Note[] = [];
 let count = 0;
 const listeners = new Set<() => void>();
 
-/** A word at the edge of the page: what an action came to. */
+/** Shows a short message about the result of an action. */
 export function toast(text: string, tone: Note["tone"] = "good"): void {
   const note = { id: ++count, tone, text };
-  put([...notes.slice(-3), note]);
-  setTimeout(() => put(notes.filter((one) => one.id !== note.id)), SHOWN_MS);
+  setNotes([...notes.slice(-3), note]);
+  setTimeout(() => setNotes(notes.filter((other) => other.id !== note.id)), SHOWN_MS);
 }
 
 export function toastError(error: unknown): void {
   if (error instanceof ApiError) toast(error.cure ? `${error.message} – ${error.cure}` : error.message, "bad");
-  else toast(t("common.offline"), "bad");
+  else toast(translate("common.offline"), "bad");
 }
 
 export function Toasts() {
-  const say = useT();
+  const t = useT();
   const shown = useSyncExternalStore(subscribe, () => notes);
   return (
     <div className={styles.toasts} role="status" aria-live="polite">
       {shown.map((note) => (
         <div key={note.id} className={styles.toast} data-tone={note.tone}>
           <span>{note.text}</span>
-          <button type="button" aria-label={say("common.close")} onClick={() => put(notes.filter((one) => one !== note))}>
+          <button type="button" aria-label={t("common.close")} onClick={() => setNotes(notes.filter((other) => other !== note))}>
             ×
           </button>
         </div>
@@ -43,7 +43,7 @@ export function Toasts() {
   );
 }
 
-function put(next: readonly Note[]): void {
+function setNotes(next: readonly Note[]): void {
   notes = next;
   for (const listener of listeners) listener();
 }

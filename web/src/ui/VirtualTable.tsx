@@ -5,14 +5,14 @@ import styles from "./VirtualTable.module.css";
 export interface Col<T> {
   name: string;
   title: string;
-  /** A track of a CSS grid: "80px", "minmax(120px, 2fr)". */
+  /** Track of a CSS grid: "80px", "minmax(120px, 2fr)". */
   width: string;
   cell: (row: T) => ReactNode;
   isNumber?: boolean;
-  /** Left out on a phone, where the row becomes a card. */
+  /** Hidden on a phone, where the row becomes a card. */
   isWideOnly?: boolean;
   isSortable?: boolean;
-  /** Only for those who do not see the column. */
+  /** The title is for screen readers only. */
   isTitleHidden?: boolean;
 }
 
@@ -23,12 +23,12 @@ interface Props<T> {
   idOf: (row: T) => string;
   sort?: { by: string; isDown: boolean };
   onSort?: (column: string) => void;
-  /** A key pressed while the focus is in a row. */
+  /** Called for a key press while the focus is in a row. */
   onRowKey?: (row: T, event: KeyboardEvent) => void;
   row_px?: number;
 }
 
-/** A table of any length: only the rows near the window exist. ↑ and ↓ move between rows. */
+/** Table of any length: only rows near the viewport are rendered. ↑ and ↓ move between rows. */
 export function VirtualTable<T>({ label, rows, columns, idOf, sort, onSort, onRowKey, row_px = 38 }: Props<T>) {
   const body = useRef<HTMLDivElement>(null);
   const [top_px, setTop] = useState(0);

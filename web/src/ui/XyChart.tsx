@@ -4,7 +4,7 @@ import type { XyProps } from "./XyPlot";
 
 const XyPlot = lazy(() => import("./XyPlot"));
 
-/** Values against values, and how to read them. The drawing library comes with the first one. */
+/** Chart of y over x with a caption and a legend. The chart library is loaded with the first chart. */
 export function XyChart({ summary, height_px = 300, ...plot }: XyProps & { summary: string }) {
   return (
     <figure className={styles.chart}>
@@ -14,7 +14,7 @@ export function XyChart({ summary, height_px = 300, ...plot }: XyProps & { summa
       </div>
       {plot.series.length > 1 && (
         <ul className={styles.key}>
-          {plot.series.map((one) => <li key={one.label}><i style={{ background: `var(${one.color})` }} />{one.label}</li>)}
+          {plot.series.map((line) => <li key={line.label}><i style={{ background: `var(${line.color})` }} />{line.label}</li>)}
         </ul>
       )}
     </figure>

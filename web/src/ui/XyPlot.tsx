@@ -7,7 +7,7 @@ const LABEL_PX = 80;
 
 export interface XySeries {
   label: string;
-  /** A token's name: "--accent". */
+  /** Name of a colour token, for example "--accent". */
   color: string;
   x: number[];
   y: number[];
@@ -16,8 +16,8 @@ export interface XySeries {
 export interface XyAxis {
   label: string;
   format: (value: number) => string;
-  /** Where lines are drawn, so many at most; left out: as uPlot finds. */
-  ticks?: (low: number, high: number, most: number) => number[];
+  /** Positions of the ticks, at limit `limit`. Default: chosen by uPlot. */
+  ticks?: (low: number, high: number, limit: number) => number[];
 }
 
 export interface XyProps {
@@ -25,22 +25,22 @@ export interface XyProps {
   kind: "points" | "lines";
   x: XyAxis;
   y: XyAxis;
-  /** Both axes by logarithms. */
+  /** Both axes are logarithmic. */
   isLog?: boolean;
-  /** Of both axes; left out: as far as there are values. */
+  /** Range of both axes. Default: from the values. */
   range?: [number, number];
-  /** The line on which both are equal. */
+  /** Draw the line x = y. */
   hasDiagonal?: boolean;
   height_px?: number;
 }
 
-/** Values against values, by uPlot. Made anew when what it shows changes: these are small and change seldom. */
+/** uPlot chart of y over x. Created again on every change, because these charts are small and rarely change. */
 export default function XyPlot(props: XyProps) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const isDark = useIsDark();
   const mark = JSON.stringify(props.series);
   useEffect(() => {
-    const element = place.current!;
+    const element = container.current!;
     const height = props.height_px ?? 300;
     const plot = new uPlot(options(element, props, height), [null, ...facets(props)] as never, element);
     const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }));
@@ -50,13 +50,13 @@ export default function XyPlot(props: XyProps) {
       plot.destroy();
     };
   }, [mark, isDark, props.kind, props.isLog, props.x.label, props.y.label]); // eslint-disable-line
-  return <div ref={place} />;
+  return <div ref={container} />;
 }
 
 function facets({ series, hasDiagonal, range, isLog }: XyProps): [number[], number[]][] {
-  const data = series.map((one): [number[], number[]] => [one.x, one.y]);
+  const data = series.map((line): [number[], number[]] => [line.x, line.y]);
   if (!hasDiagonal) return data;
-  const ends = range ?? bounds(series.flatMap((one) => [...one.x, ...one.y]), isLog);
+  const ends = range ?? bounds(series.flatMap((line) => [...line.x, ...line.y]), isLog);
   return [...data, [ends, ends]];
 }
 
@@ -69,7 +69,7 @@ function options(at: HTMLElement, props: XyProps, height: number): uPlot.Options
     label: of.label, labelSize: 18, labelFont: `12px ${token("--font")}`, font: `11px ${token("--font")}`, stroke: token("--text-2"),
     grid: { stroke: token("--line"), width: 1 }, ticks: { show: false }, size, space: 50,
     ...(of.ticks ? { splits: (plot: uPlot) => of.ticks!(low, high, plot.width / LABEL_PX), filter: (_: uPlot, splits: number[]) => splits } : {}),
-    values: (_, values) => values.map((one) => (one == null ? "" : of.format(one))),
+    values: (_, values) => values.map((value) => (value == null ? "" : of.format(value))),
   });
   const lines = [...props.series, ...(props.hasDiagonal ? [{ label: "=", color: "--text-3" }] : [])];
   return {
@@ -78,28 +78,28 @@ function options(at: HTMLElement, props: XyProps, height: number): uPlot.Options
     axes: [axis(props.x, x, 30), axis(props.y, y, 56)],
     series: [
       {},
-      ...lines.map((one, index) => {
+      ...lines.map((line, index) => {
         const isLine = props.kind === "lines" || index >= props.series.length;
         return {
           facets: [{ scale: "x", auto: true }, { scale: "y", auto: true }],
-          paths: (plot: uPlot, at: number) => draw(plot, at, isLine, token(one.color), index >= props.series.length),
+          paths: (plot: uPlot, at: number) => draw(plot, at, isLine, token(line.color), index >= props.series.length),
         } as unknown as uPlot.Series;
       }),
     ],
   };
 }
 
-/** Where both are to be compared, both axes are the same. */
+/** Ranges of the axes; equal if the diagonal is drawn. */
 function ranges({ series, range, hasDiagonal, isLog }: XyProps): [[number, number], [number, number]] {
-  const xs = series.flatMap((one) => one.x);
-  const ys = series.flatMap((one) => one.y);
+  const xs = series.flatMap((line) => line.x);
+  const ys = series.flatMap((line) => line.y);
   if (!hasDiagonal) return [range ?? [Math.min(...xs), Math.max(...xs)], range ?? bounds(ys, isLog)];
   const both = range ?? bounds([...xs, ...ys], isLog);
   return [both, both];
 }
 
-/** Straight onto the canvas: uPlot has no points of its own for values against values. */
-function draw(plot: uPlot, at: number, isLine: boolean, color: string, isFaint: boolean): null {
+/** Draws on the canvas, because uPlot has no points for this chart mode. */
+function draw(plot: uPlot, at: number, isLine: boolean, color: string, isDiagonal: boolean): null {
   const [xs, ys] = plot.data[at] as unknown as [number[], number[]];
   const context = plot.ctx;
   const { left, top, width, height } = plot.bbox;
@@ -108,8 +108,8 @@ function draw(plot: uPlot, at: number, isLine: boolean, color: string, isFaint: 
   context.rect(left, top, width, height);
   context.clip();
   context.strokeStyle = context.fillStyle = color;
-  context.lineWidth = (isFaint ? 1 : 2) * devicePixelRatio;
-  if (isFaint) context.setLineDash([6, 5]);
+  context.lineWidth = (isDiagonal ? 1 : 2) * devicePixelRatio;
+  if (isDiagonal) context.setLineDash([6, 5]);
   context.globalAlpha = isLine ? 1 : 0.6;
   context.beginPath();
   xs.forEach((value, index) => {
@@ -125,7 +125,7 @@ function draw(plot: uPlot, at: number, isLine: boolean, color: string, isFaint: 
   return null;
 }
 
-/** A little more than there is; powers of ten on a logarithmic axis. */
+/** Range of the values with a margin; powers of ten on a logarithmic axis. */
 export function bounds(values: readonly number[], isLog = false): [number, number] {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {

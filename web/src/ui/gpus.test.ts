@@ -10,7 +10,7 @@ test.each([
   [{ gpus: 2, share: share(null, 10 * GIB) }, "2 × 10 GiB", "2 × 10 GiB"],
   [{ gpus: 1, share: share(null, "30%", "isolated") }, "30%", "30% VRAM · isolated"],
   [{ gpus: 1, share: share(0.125, null) }, "12.5%", "12.5% SM"],
-])("whole cards are counted, parts of one are told", (job, short, long) => {
+])("whole cards are counted, shares are shown with their size", (job, short, long) => {
   expect(gpusOf(job)).toBe(short);
   expect(gpusInFull(job)).toBe(long);
 });

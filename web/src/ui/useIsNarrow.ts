@@ -1,8 +1,8 @@
 import { useSyncExternalStore } from "react";
 
-const narrow = window.matchMedia("(max-width: 800px)"); // as in the style sheets
+const narrow = window.matchMedia("(max-width: 800px)"); // same limit as in the style sheets
 
-/** A phone, or a window as small as one. */
+/** Whether the window is as narrow as a phone. */
 export function useIsNarrow(): boolean {
   return useSyncExternalStore(
     (changed) => {

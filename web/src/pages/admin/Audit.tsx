@@ -13,67 +13,67 @@ import styles from "./Admin.module.css";
 import { text } from "./texts";
 
 type Line = Schemas["AuditLine"];
-interface Wanted {
+interface AuditFilter {
   actor?: string;
   action?: string;
   target?: string;
 }
 
 const PAGE = 50;
-const PARTS = ["actor", "action", "target"] as const;
+const FIELDS = ["actor", "action", "target"] as const;
 
-/** Who changed what, newest first, a page at a time. */
+/** The audit log, newest first, loaded page by page. */
 export function Audit() {
-  const say = useTexts(text);
-  const [wanted, setWanted] = useState<Wanted>({});
+  const t = useTexts(text);
+  const [filter, setFilter] = useState<AuditFilter>({});
   const audit = useInfiniteQuery({
-    queryKey: ["audit", wanted],
+    queryKey: ["audit", filter],
     initialPageParam: null as string | null,
     queryFn: ({ pageParam }) =>
-      need(api.GET("/api/v1/audit", { params: { query: { ...wanted, limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } } })),
+      need(api.GET("/api/v1/audit", { params: { query: { ...filter, limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } } })),
     getNextPageParam: (page) => page.next,
   });
   const rows = audit.data?.pages.flatMap((page) => page.items) ?? [];
   return (
-    <Panel title={say("audit")}>
-      <Filter onWanted={setWanted} />
+    <Panel title={t("audit")}>
+      <Filter onFilter={setFilter} />
       {audit.error && <ErrorBox error={audit.error} onRetry={() => void audit.refetch()} />}
-      {audit.data && rows.length === 0 && <p className={styles.pale}>{say("noAudit")}</p>}
+      {audit.data && rows.length === 0 && <p className={styles.pale}>{t("noAudit")}</p>}
       {rows.length > 0 && (
         <DataTable
-          label={say("audit")} rows={rows} rowKey={(one) => one.id}
+          label={t("audit")} rows={rows} rowKey={(row) => row.id}
           columns={[
-            { name: say("when"), cell: (one) => <time className={styles.time} dateTime={new Date(one.at_s * 1000).toISOString()}>{instant(one.at_s)}</time> },
-            { name: say("actor"), cell: (one) => one.actor },
-            { name: say("action"), cell: (one) => <code>{one.action}</code> },
-            { name: say("target"), cell: (one) => <Target line={one} /> },
-            { name: say("data"), isText: true, cell: (one) => <span className={styles.details}>{inWords(one.data)}</span> },
+            { name: t("when"), cell: (row) => <time className={styles.time} dateTime={new Date(row.at_s * 1000).toISOString()}>{instant(row.at_s)}</time> },
+            { name: t("actor"), cell: (row) => row.actor },
+            { name: t("action"), cell: (row) => <code>{row.action}</code> },
+            { name: t("target"), cell: (row) => <Target line={row} /> },
+            { name: t("data"), isText: true, cell: (row) => <span className={styles.details}>{asText(row.data)}</span> },
           ]}
         />
       )}
-      {audit.hasNextPage && <div><Button disabled={audit.isFetching} onClick={() => void audit.fetchNextPage()}>{say("more")}</Button></div>}
+      {audit.hasNextPage && <div><Button disabled={audit.isFetching} onClick={() => void audit.fetchNextPage()}>{t("more")}</Button></div>}
     </Panel>
   );
 }
 
-function Filter({ onWanted }: { onWanted: (wanted: Wanted) => void }) {
-  const say = useTexts(text);
+function Filter({ onFilter }: { onFilter: (filter: AuditFilter) => void }) {
+  const t = useTexts(text);
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const typed = new FormData(event.currentTarget);
-    onWanted(Object.fromEntries(PARTS.map((part) => [part, String(typed.get(part) ?? "").trim()]).filter(([, value]) => value)));
+    const form = new FormData(event.currentTarget);
+    onFilter(Object.fromEntries(FIELDS.map((field) => [field, String(form.get(field) ?? "").trim()]).filter(([, value]) => value)));
   };
   return (
-    <form className={styles.filter} role="search" onSubmit={send} onReset={() => onWanted({})}>
+    <form className={styles.filter} role="search" onSubmit={send} onReset={() => onFilter({})}>
       <Fields>
-        {PARTS.map((part) => (
-          <Field key={part} label={say(part)}>
-            {(given) => <input {...given} name={part} autoComplete="off" placeholder={part === "action" ? "policy.set" : ""} />}
+        {FIELDS.map((field) => (
+          <Field key={field} label={t(field)}>
+            {(control) => <input {...control} name={field} autoComplete="off" placeholder={field === "action" ? "policy.set" : ""} />}
           </Field>
         ))}
       </Fields>
       <div>
-        <Button type="submit">{say("filter")}</Button> <Button type="reset" kind="quiet">{say("clear")}</Button>
+        <Button type="submit">{t("filter")}</Button> <Button type="reset" kind="quiet">{t("clear")}</Button>
       </div>
     </form>
   );
@@ -84,7 +84,7 @@ function Target({ line }: { line: Line }) {
   return <Link href={`/jobs/${line.target}`}>{line.target}</Link>;
 }
 
-function inWords(data: unknown): string {
+function asText(data: unknown): string {
   if (data === null || typeof data !== "object") return data == null ? "" : String(data);
   return Object.entries(data)
     .filter(([, value]) => value !== null && value !== "")

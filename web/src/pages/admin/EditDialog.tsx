@@ -12,7 +12,7 @@ interface Props {
   action: string;
   isBusy: boolean;
   error: unknown;
-  /** Fields that show the service's refusal themselves. */
+  /** Fields that show the service's error themselves. */
   fields: readonly string[];
   onSave: () => void;
   onClose: () => void;
@@ -40,7 +40,7 @@ export function EditDialog({ title, action, isBusy, error, fields, onSave, onClo
   );
 }
 
-/** What the service says of one field. */
+/** Returns the service's error about a field. */
 export function errorAt(error: unknown, field: string): string {
   if (!(error instanceof ApiError) || error.field !== field) return "";
   return error.cure ? `${error.message} – ${error.cure}` : error.message;

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, need } from "../../api/client";
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { Button } from "../../ui/Button";
 import { Dialog, DialogButtons } from "../../ui/Dialog";
@@ -16,17 +16,17 @@ const DAYS = ["1", "30", "365"] as const;
 const SCOPES = ["read", "submit", "admin"] as const;
 const DAY_S = 86_400;
 
-/** Made, then shown once: it is kept nowhere in the page. */
+/** Creates a token and shows it once. The dashboard does not store it. */
 export function NewToken({ onClose }: { onClose: () => void }) {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   const users = useUsers();
   const queries = useQueryClient();
   const [label, setLabel] = useState("");
   const [user, setUser] = useState(me.user);
   const [days, setDays] = useState("");
   const [scopes, setScopes] = useState("");
-  const make = useMutation({
+  const create = useMutation({
     gcTime: 0,
     mutationFn: () => need(api.POST("/api/v1/tokens", {
       body: {
@@ -37,37 +37,37 @@ export function NewToken({ onClose }: { onClose: () => void }) {
     })),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["tokens"] }),
   });
-  if (make.data) return <Shown token={make.data.token} onClose={onClose} />;
+  if (create.data) return <ShownToken token={create.data.token} onClose={onClose} />;
   return (
     <EditDialog
-      title={say("addToken")} action={say("addToken")} isBusy={make.isPending} error={make.error}
-      fields={["label", "user", "scopes", "expires_s"]} onSave={() => make.mutate()} onClose={onClose}
+      title={t("addToken")} action={t("addToken")} isBusy={create.isPending} error={create.error}
+      fields={["label", "user", "scopes", "expires_s"]} onSave={() => create.mutate()} onClose={onClose}
     >
-      <Field label={say("label")} error={errorAt(make.error, "label")} isWide>
-        {(given) => <input {...given} autoFocus value={label} maxLength={200} autoComplete="off" onChange={(event) => setLabel(event.target.value)} />}
+      <Field label={t("label")} error={errorAt(create.error, "label")} isWide>
+        {(control) => <input {...control} autoFocus value={label} maxLength={200} autoComplete="off" onChange={(event) => setLabel(event.target.value)} />}
       </Field>
       {me.is_admin && (
-        <Field label={say("user")} error={errorAt(make.error, "user")}>
-          {(given) => (
-            <select {...given} value={user} onChange={(event) => setUser(event.target.value)}>
-              {(users.data?.items ?? [{ name: me.user }]).map((one) => <option key={one.name}>{one.name}</option>)}
+        <Field label={t("user")} error={errorAt(create.error, "user")}>
+          {(control) => (
+            <select {...control} value={user} onChange={(event) => setUser(event.target.value)}>
+              {(users.data?.items ?? [{ name: me.user }]).map((other) => <option key={other.name}>{other.name}</option>)}
             </select>
           )}
         </Field>
       )}
-      <Field label={say("scopes")} error={errorAt(make.error, "scopes")}>
-        {(given) => (
-          <select {...given} value={scopes} onChange={(event) => setScopes(event.target.value)}>
-            <option value="">{say("scopesAll")}</option>
-            {SCOPES.map((one, at) => <option key={one} value={one}>{SCOPES.slice(0, at + 1).join(", ")}</option>)}
+      <Field label={t("scopes")} error={errorAt(create.error, "scopes")}>
+        {(control) => (
+          <select {...control} value={scopes} onChange={(event) => setScopes(event.target.value)}>
+            <option value="">{t("scopesAll")}</option>
+            {SCOPES.map((scope, at) => <option key={scope} value={scope}>{SCOPES.slice(0, at + 1).join(", ")}</option>)}
           </select>
         )}
       </Field>
-      <Field label={say("expiresIn")} error={errorAt(make.error, "expires_s")}>
-        {(given) => (
-          <select {...given} value={days} onChange={(event) => setDays(event.target.value)}>
-            <option value="">{say("never")}</option>
-            {DAYS.map((one) => <option key={one} value={one}>{say(`days.${one}`)}</option>)}
+      <Field label={t("expiresIn")} error={errorAt(create.error, "expires_s")}>
+        {(control) => (
+          <select {...control} value={days} onChange={(event) => setDays(event.target.value)}>
+            <option value="">{t("never")}</option>
+            {DAYS.map((day) => <option key={day} value={day}>{t(`days.${day}`)}</option>)}
           </select>
         )}
       </Field>
@@ -75,18 +75,18 @@ export function NewToken({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Shown({ token, onClose }: { token: string; onClose: () => void }) {
-  const say = useTexts(text);
+function ShownToken({ token, onClose }: { token: string; onClose: () => void }) {
+  const t = useTexts(text);
   const [isCopied, setCopied] = useState(false);
   return (
-    <Dialog title={say("newToken")} onClose={onClose}>
-      <p>{say("newTokenNote")}</p>
+    <Dialog title={t("newToken")} onClose={onClose}>
+      <p>{t("newTokenNote")}</p>
       <div className={styles.token}>
         <code>{token}</code>
-        <Button isSmall autoFocus onClick={() => void copyText(token).then(setCopied)}>{say("copy")}</Button>
+        <Button isSmall autoFocus onClick={() => void copyText(token).then(setCopied)}>{t("copy")}</Button>
       </div>
-      <p role="status" className={styles.pale}>{isCopied ? say("copied") : ""}</p>
-      <DialogButtons><Button kind="primary" onClick={onClose}>{say("done")}</Button></DialogButtons>
+      <p role="status" className={styles.pale}>{isCopied ? t("copied") : ""}</p>
+      <DialogButtons><Button kind="primary" onClick={onClose}>{t("done")}</Button></DialogButtons>
     </Dialog>
   );
 }

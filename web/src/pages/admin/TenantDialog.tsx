@@ -18,51 +18,51 @@ interface Props {
 const NUMBERS = [
   ["guaranteed_gpus", "guaranteed"], ["limit_gpus", "limit"], ["max_pending", "maxPending"],
 ] as const;
-const FIRST: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null };
+const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null };
 
 export function TenantDialog({ tenant, error, isBusy, onSave, onClose }: Props) {
-  const say = useTexts(text);
-  const [body, setBody] = useState<Body>(() => (tenant ? ({ ...tenant } as Body) : FIRST));
+  const t = useTexts(text);
+  const [body, setBody] = useState<Body>(() => (tenant ? ({ ...tenant } as Body) : NEW_TENANT));
   const put = (next: Partial<Body>) => setBody({ ...body, ...next });
   return (
     <EditDialog
-      title={tenant ? say("editTenant", { name: tenant.name }) : say("addTenant")} action={say("save")} isBusy={isBusy} error={error}
-      fields={Object.keys(FIRST)} onSave={() => onSave(body)} onClose={onClose}
+      title={tenant ? t("editTenant", { name: tenant.name }) : t("addTenant")} action={t("save")} isBusy={isBusy} error={error}
+      fields={Object.keys(NEW_TENANT)} onSave={() => onSave(body)} onClose={onClose}
     >
       {!tenant && (
-        <Field label={say("name")} error={errorAt(error, "name")} isWide>
-          {(given) => <input {...given} required autoFocus value={body.name} autoComplete="off" onChange={(event) => put({ name: event.target.value })} />}
+        <Field label={t("name")} error={errorAt(error, "name")} isWide>
+          {(control) => <input {...control} required autoFocus value={body.name} autoComplete="off" onChange={(event) => put({ name: event.target.value })} />}
         </Field>
       )}
-      <Field label={say("weight")} error={errorAt(error, "weight")}>
-        {(given) => (
-          <input {...given} type="number" required min="0.001" step="any" value={body.weight} onChange={(event) => put({ weight: +event.target.value })} />
+      <Field label={t("weight")} error={errorAt(error, "weight")}>
+        {(control) => (
+          <input {...control} type="number" required min="0.001" step="any" value={body.weight} onChange={(event) => put({ weight: +event.target.value })} />
         )}
       </Field>
       {NUMBERS.map(([field, label]) => (
-        <Field key={field} label={say(label)} error={errorAt(error, field)}>
-          {(given) => (
+        <Field key={field} label={t(label)} error={errorAt(error, field)}>
+          {(control) => (
             <input
-              {...given} type="number" min="0" step="1" value={body[field] ?? ""} placeholder={say("noLimit")}
+              {...control} type="number" min="0" step="1" value={body[field] ?? ""} placeholder={t("noLimit")}
               onChange={(event) => put({ [field]: event.target.value === "" ? null : +event.target.value })}
             />
           )}
         </Field>
       ))}
-      <Field label={say("reclaim")} error={errorAt(error, "reclaim_s")}>
-        {(given) => <input {...given} type="number" min="0" step="any" value={body.reclaim_s} onChange={(event) => put({ reclaim_s: +event.target.value })} />}
+      <Field label={t("reclaim")} error={errorAt(error, "reclaim_s")}>
+        {(control) => <input {...control} type="number" min="0" step="any" value={body.reclaim_s} onChange={(event) => put({ reclaim_s: +event.target.value })} />}
       </Field>
-      <Field label={say("onHang")}>
-        {(given) => (
-          <select {...given} value={body.on_hang} onChange={(event) => put({ on_hang: event.target.value as Body["on_hang"] })}>
-            <option value="warn">{say("hang.warn")}</option>
-            <option value="stop">{say("hang.stop")}</option>
+      <Field label={t("onHang")}>
+        {(control) => (
+          <select {...control} value={body.on_hang} onChange={(event) => put({ on_hang: event.target.value as Body["on_hang"] })}>
+            <option value="warn">{t("hang.warn")}</option>
+            <option value="stop">{t("hang.stop")}</option>
           </select>
         )}
       </Field>
-      <Field label={say("runAs")} error={errorAt(error, "run_as")}>
-        {(given) => (
-          <input {...given} value={body.run_as ?? ""} placeholder={say("noLimit")} autoComplete="off" onChange={(event) => put({ run_as: event.target.value || null })} />
+      <Field label={t("runAs")} error={errorAt(error, "run_as")}>
+        {(control) => (
+          <input {...control} value={body.run_as ?? ""} placeholder={t("noLimit")} autoComplete="off" onChange={(event) => put({ run_as: event.target.value || null })} />
         )}
       </Field>
     </EditDialog>

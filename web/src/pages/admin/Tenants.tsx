@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, need, type Schemas } from "../../api/client";
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { span } from "../../i18n/format";
 import { Button } from "../../ui/Button";
@@ -19,37 +19,37 @@ export function useTenants() {
 }
 
 export function Tenants() {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   const tenants = useTenants();
   const [edited, setEdited] = useState<Tenant | "new" | null>(null);
   const columns: Column<Tenant>[] = [
-    { name: say("name"), isHead: true, cell: (one) => one.name },
-    { name: say("weight"), isNumber: true, cell: (one) => one.weight },
-    { name: say("guaranteed"), isNumber: true, cell: (one) => one.guaranteed_gpus ?? "–" },
-    { name: say("limit"), isNumber: true, cell: (one) => one.limit_gpus ?? "–" },
-    { name: say("reclaim"), isNumber: true, cell: (one) => (one.reclaim_s ? span(one.reclaim_s) : "–") },
-    { name: say("maxPending"), isNumber: true, cell: (one) => one.max_pending ?? "–" },
-    { name: say("onHang"), cell: (one) => say(one.on_hang === "stop" ? "hang.stop" : "hang.warn") },
+    { name: t("name"), isHead: true, cell: (row) => row.name },
+    { name: t("weight"), isNumber: true, cell: (row) => row.weight },
+    { name: t("guaranteed"), isNumber: true, cell: (row) => row.guaranteed_gpus ?? "–" },
+    { name: t("limit"), isNumber: true, cell: (row) => row.limit_gpus ?? "–" },
+    { name: t("reclaim"), isNumber: true, cell: (row) => (row.reclaim_s ? span(row.reclaim_s) : "–") },
+    { name: t("maxPending"), isNumber: true, cell: (row) => row.max_pending ?? "–" },
+    { name: t("onHang"), cell: (row) => t(row.on_hang === "stop" ? "hang.stop" : "hang.warn") },
   ];
   if (me.is_admin) columns.push({
-    name: say("actions"), isQuiet: true, isNumber: true,
-    cell: (one) => <Button isSmall aria-label={`${say("edit")} ${one.name}`} onClick={() => setEdited(one)}>{say("edit")}</Button>,
+    name: t("actions"), isQuiet: true, isNumber: true,
+    cell: (row) => <Button isSmall aria-label={`${t("edit")} ${row.name}`} onClick={() => setEdited(row)}>{t("edit")}</Button>,
   });
   return (
     <Panel
-      title={say("tenants")}
-      tools={me.is_admin && <Button isSmall onClick={() => setEdited("new")}>{say("addTenant")}</Button>}
+      title={t("tenants")}
+      tools={me.is_admin && <Button isSmall onClick={() => setEdited("new")}>{t("addTenant")}</Button>}
     >
       {tenants.error && <ErrorBox error={tenants.error} onRetry={() => void tenants.refetch()} />}
-      {tenants.data && <DataTable label={say("tenants")} rows={tenants.data.items} columns={columns} rowKey={(one) => one.name} />}
+      {tenants.data && <DataTable label={t("tenants")} rows={tenants.data.items} columns={columns} rowKey={(row) => row.name} />}
       {edited && <Edit tenant={edited === "new" ? null : edited} onClose={() => setEdited(null)} />}
     </Panel>
   );
 }
 
 function Edit({ tenant, onClose }: { tenant: Tenant | null; onClose: () => void }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const queries = useQueryClient();
   const save = useMutation({
     mutationFn: ({ name, ...body }: Schemas["NewTenant"]) =>
@@ -58,7 +58,7 @@ function Edit({ tenant, onClose }: { tenant: Tenant | null; onClose: () => void 
         : need(api.PUT("/api/v1/tenants/{name}", { params: { path: { name } }, body })),
     onSuccess: (saved) => {
       void queries.invalidateQueries({ queryKey: ["tenants"] });
-      toast(say("tenantSaved", { name: saved.name }));
+      toast(t("tenantSaved", { name: saved.name }));
       onClose();
     },
   });

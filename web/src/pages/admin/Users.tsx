@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, need, type Schemas } from "../../api/client";
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useT, useTexts } from "../../i18n";
 import { Badge } from "../../ui/Badge";
 import { Button } from "../../ui/Button";
@@ -17,39 +17,39 @@ import { text } from "./texts";
 
 type User = Schemas["UserView"];
 const ROLES = ["viewer", "member", "admin"] as const;
-const FIRST: User = { name: "", tenant: "default", role: "member", disabled: false };
+const NEW_USER: User = { name: "", tenant: "default", role: "member", disabled: false };
 
 export function useUsers() {
   return useQuery({ queryKey: ["users"], queryFn: () => need(api.GET("/api/v1/users")) });
 }
 
 export function Users() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
-  const me = useWho();
+  const me = useCurrentUser();
   const users = useUsers();
   const [edited, setEdited] = useState<User | null>(null);
   const columns: Column<User>[] = [
-    { name: say("name"), isHead: true, cell: (one) => one.name },
-    { name: say("tenant"), cell: (one) => one.tenant },
-    { name: say("role"), cell: (one) => <Badge tone={one.role === "admin" ? "accent" : "plain"}>{common(`role.${one.role}`)}</Badge> },
-    { name: say("state"), cell: (one) => (one.disabled ? <Badge tone="bad">{say("disabled")}</Badge> : say("active")) },
+    { name: t("name"), isHead: true, cell: (row) => row.name },
+    { name: t("tenant"), cell: (row) => row.tenant },
+    { name: t("role"), cell: (row) => <Badge tone={row.role === "admin" ? "accent" : "plain"}>{common(`role.${row.role}`)}</Badge> },
+    { name: t("state"), cell: (row) => (row.disabled ? <Badge tone="bad">{t("disabled")}</Badge> : t("active")) },
   ];
   if (me.is_admin) columns.push({
-    name: say("actions"), isQuiet: true, isNumber: true,
-    cell: (one) => <Button isSmall aria-label={`${say("edit")} ${one.name}`} onClick={() => setEdited(one)}>{say("edit")}</Button>,
+    name: t("actions"), isQuiet: true, isNumber: true,
+    cell: (row) => <Button isSmall aria-label={`${t("edit")} ${row.name}`} onClick={() => setEdited(row)}>{t("edit")}</Button>,
   });
   return (
-    <Panel title={say("users")} tools={me.is_admin && <Button isSmall onClick={() => setEdited(FIRST)}>{say("addUser")}</Button>}>
+    <Panel title={t("users")} tools={me.is_admin && <Button isSmall onClick={() => setEdited(NEW_USER)}>{t("addUser")}</Button>}>
       {users.error && <ErrorBox error={users.error} onRetry={() => void users.refetch()} />}
-      {users.data && <DataTable label={say("users")} rows={users.data.items} columns={columns} rowKey={(one) => one.name} />}
+      {users.data && <DataTable label={t("users")} rows={users.data.items} columns={columns} rowKey={(row) => row.name} />}
       {edited && <UserDialog user={edited} onClose={() => setEdited(null)} />}
     </Panel>
   );
 }
 
 function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   const queries = useQueryClient();
   const tenants = useTenants();
@@ -62,37 +62,37 @@ function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
         : need(api.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: rest })),
     onSuccess: (saved) => {
       for (const topic of ["users", "me"]) void queries.invalidateQueries({ queryKey: [topic] });
-      toast(say("userSaved", { name: saved.name }));
+      toast(t("userSaved", { name: saved.name }));
       onClose();
     },
   });
   return (
     <EditDialog
-      title={isNew ? say("addUser") : say("editUser", { name: user.name })} action={say("save")} isBusy={save.isPending}
+      title={isNew ? t("addUser") : t("editUser", { name: user.name })} action={t("save")} isBusy={save.isPending}
       error={save.error} fields={["name", "tenant", "role"]} onSave={() => save.mutate(body)} onClose={onClose}
     >
       {isNew && (
-        <Field label={say("name")} error={errorAt(save.error, "name")} isWide>
-          {(given) => <input {...given} required autoFocus value={body.name} autoComplete="off" onChange={(event) => put({ name: event.target.value })} />}
+        <Field label={t("name")} error={errorAt(save.error, "name")} isWide>
+          {(control) => <input {...control} required autoFocus value={body.name} autoComplete="off" onChange={(event) => put({ name: event.target.value })} />}
         </Field>
       )}
-      <Field label={say("tenant")} error={errorAt(save.error, "tenant")}>
-        {(given) => (
-          <select {...given} value={body.tenant} onChange={(event) => put({ tenant: event.target.value })}>
-            {(tenants.data?.items ?? [{ name: body.tenant }]).map((one) => <option key={one.name}>{one.name}</option>)}
+      <Field label={t("tenant")} error={errorAt(save.error, "tenant")}>
+        {(control) => (
+          <select {...control} value={body.tenant} onChange={(event) => put({ tenant: event.target.value })}>
+            {(tenants.data?.items ?? [{ name: body.tenant }]).map((other) => <option key={other.name}>{other.name}</option>)}
           </select>
         )}
       </Field>
-      <Field label={say("role")}>
-        {(given) => (
-          <select {...given} value={body.role} onChange={(event) => put({ role: event.target.value as User["role"] })}>
+      <Field label={t("role")}>
+        {(control) => (
+          <select {...control} value={body.role} onChange={(event) => put({ role: event.target.value as User["role"] })}>
             {ROLES.map((role) => <option key={role} value={role}>{common(`role.${role}`)}</option>)}
           </select>
         )}
       </Field>
       {!isNew && (
         <label className={styles.check}>
-          <input type="checkbox" checked={body.disabled} onChange={(event) => put({ disabled: event.target.checked })} /> {say("isDisabled")}
+          <input type="checkbox" checked={body.disabled} onChange={(event) => put({ disabled: event.target.checked })} /> {t("isDisabled")}
         </label>
       )}
     </EditDialog>

@@ -1,4 +1,4 @@
-/** Puts a text on the clipboard. Pages that did not come by HTTPS have no clipboard of their own: there the old way. */
+/** Copies a text to the clipboard. Pages without HTTPS have no clipboard API; there a selection is copied. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
@@ -11,7 +11,7 @@ export async function copyText(text: string): Promise<boolean> {
 function copyBySelection(text: string): boolean {
   const area = document.createElement("textarea");
   area.value = text;
-  // Inside an open dialog nothing outside of it can have the focus.
+  // While a dialog is open, nothing outside of it can have the focus.
   (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
   const isDone = document.execCommand("copy");

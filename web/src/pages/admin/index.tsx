@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { PageHead } from "../../ui/PageHead";
 import { Segments } from "../../ui/Segments";
@@ -11,16 +11,16 @@ import { Users } from "./Users";
 
 type Part = "tenants" | "users" | "tokens" | "audit";
 
-/** Others than administrators see their own tenant, its users and their own tokens. */
+/** Users who are not administrators see their own tenant, its users and their own tokens. */
 export default function AdminPage() {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   const [part, setPart] = useState<Part>(me.is_admin ? "tenants" : "tokens");
   const parts: Part[] = me.is_admin ? ["tenants", "users", "tokens", "audit"] : ["tenants", "users", "tokens"];
   return (
     <>
-      <PageHead title={say("title")}>
-        <Segments label={say("parts")} value={part} options={parts.map((one) => [one, say(one)] as const)} onChange={setPart} />
+      <PageHead title={t("title")}>
+        <Segments label={t("parts")} value={part} options={parts.map((option) => [option, t(option)] as const)} onChange={setPart} />
       </PageHead>
       {part === "tenants" && <Tenants />}
       {part === "users" && <Users />}

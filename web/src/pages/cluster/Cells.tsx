@@ -7,22 +7,22 @@ import type { Card, Node } from "./sums";
 import { text } from "./texts";
 import { Tile } from "./Tile";
 
-/** Many cards at a glance: a square each, darker the busier. One is opened by click or keyboard. */
+/** Many cards as squares, darker at higher utilisation. A click or the keyboard opens one. */
 export function Cells({ node }: { node: Node }) {
   const { cards } = node;
-  const say = useTexts(text);
+  const t = useTexts(text);
   const [opened, setOpened] = useState<string | null>(null);
   const shown = cards.find((card) => card.id === opened);
   return (
     <div>
       <div
         className={styles.cells} role="group"
-        aria-label={say("cards", { node: node.id, first: cards[0]!.index, last: cards.at(-1)!.index })}
+        aria-label={t("cards", { node: node.id, first: cards[0]!.index, last: cards.at(-1)!.index })}
       >
         {cards.map((card) => (
           <Cell
             key={card.id} card={card} isOpen={card.id === opened} onOpen={setOpened}
-            label={say("card", { index: card.index, node: node.id, state: say(`state.${card.state}`) })}
+            label={t("card", { index: card.index, node: node.id, state: t(`state.${card.state}`) })}
           />
         ))}
       </div>
@@ -38,7 +38,7 @@ interface CellProps {
   onOpen: (id: string | null) => void;
 }
 
-/** Painted anew only when something one can see has changed: readings differ a little every second. */
+/** Renders again only after a visible change, because samples differ slightly every second. */
 const Cell = memo(
   function Cell({ card, label, isOpen, onOpen }: CellProps) {
     const ratio = sampleOf(card)?.utilisation_ratio;
@@ -53,7 +53,7 @@ const Cell = memo(
   (a, b) => a.label === b.label && a.isOpen === b.isOpen && level(a.card) === level(b.card),
 );
 
-/** Five steps of how busy a card is. */
+/** Utilisation in five steps. */
 function level(card: Card): number {
   return Math.round((sampleOf(card)?.utilisation_ratio ?? 0) * 4);
 }

@@ -8,9 +8,9 @@ import { text } from "./texts";
 const PARTS = ["busy", "reserved_idle", "fragmented", "idle_waiting", "idle", "unhealthy", "taken_outside"] as const;
 const EVERY_MS = 60_000;
 
-/** Where the GPU-hours of the last day went. Idle while work waits is what a scheduler has to answer for. */
+/** GPU-hours of the last day by use. Idle time while jobs are pending is the scheduler's responsibility. */
 export function Efficiency() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const { data } = useQuery({
     queryKey: ["efficiency"],
     queryFn: () => need(api.GET("/api/v1/efficiency", { params: { query: { hours: 24 } } })),
@@ -23,14 +23,14 @@ export function Efficiency() {
   const all = shown.reduce((sum, part) => sum + data.total[part], 0);
   return (
     <section className={styles.efficiency} aria-labelledby="efficiency">
-      <h2 id="efficiency">{say("efficiency")}</h2>
+      <h2 id="efficiency">{t("efficiency")}</h2>
       <div className={styles.stack} aria-hidden="true">
         {shown.map((part) => <span key={part} data-part={part} style={{ flexGrow: data.total[part] }} />)}
       </div>
       <dl className={styles.parts}>
         {shown.map((part) => (
           <div key={part} data-part={part}>
-            <dt>{say(`hours.${part}`)}</dt>
+            <dt>{t(`hours.${part}`)}</dt>
             <dd>
               {hours(data.total[part])} <span>{all > 0 ? `${Math.round((data.total[part] / all) * 100)}%` : ""}</span>
             </dd>

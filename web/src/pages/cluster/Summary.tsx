@@ -7,21 +7,21 @@ import { text } from "./texts";
 
 const ORDER = ["inUse", "free", "unhealthy", "outside", "drained"] as const;
 
-/** Free is not one number: what is free, what of it a gang can use, and what is out of use and why. */
+/** Number of cards by state, and how many of the free ones a gang can use. */
 export function Summary({ cluster, nodes }: { cluster: Cluster; nodes: readonly Node[] }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const parts = partsOfCards(nodes);
   return (
-    <section className={styles.summary} aria-label={say("summary")}>
+    <section className={styles.summary} aria-label={t("summary")}>
       <StackedBar parts={parts} />
       <dl className={styles.numbers}>
-        <Number label={say("gpus")} value={parts.all} />
-        <Number label={say("inUse")} value={parts.inUse} part="inUse" />
-        <Number label={say("free")} value={parts.free} part="free" />
+        <Number label={t("gpus")} value={parts.all} />
+        <Number label={t("inUse")} value={parts.inUse} part="inUse" />
+        <Number label={t("free")} value={parts.free} part="free" />
         <Usable cluster={cluster} />
-        <Number label={say("unhealthy")} value={parts.unhealthy} part="unhealthy" />
-        <Number label={say("outside")} value={parts.outside} part="outside" />
-        {parts.drained > 0 && <Number label={say("drained")} value={parts.drained} part="drained" />}
+        <Number label={t("unhealthy")} value={parts.unhealthy} part="unhealthy" />
+        <Number label={t("outside")} value={parts.outside} part="outside" />
+        {parts.drained > 0 && <Number label={t("drained")} value={parts.drained} part="drained" />}
       </dl>
     </section>
   );
@@ -46,22 +46,22 @@ function Number({ label, value, part }: { label: string; value: number; part?: s
   );
 }
 
-/** How many of the free cards a gang of the chosen size can really have. */
+/** Number of free cards that gangs of the chosen size can use. */
 function Usable({ cluster }: { cluster: Cluster }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const sizes = gangSizes(cluster);
-  const [wanted, setWanted] = useState(8);
-  const size = sizes.includes(wanted) ? wanted : (sizes.at(-1) ?? 1);
+  const [chosen, setChosen] = useState(8);
+  const size = sizes.includes(chosen) ? chosen : (sizes.at(-1) ?? 1);
   const gangs = cluster.usable[String(size)] ?? 0;
   return (
     <div className={styles.number} data-part="usable" data-zero={gangs === 0 || undefined}>
       <dt>
-        {say("usable")}{" "}
-        <select value={size} aria-label={say("gangSize")} onChange={(event) => setWanted(+event.target.value)}>
-          {sizes.map((one) => <option key={one}>{one}</option>)}
+        {t("usable")}{" "}
+        <select value={size} aria-label={t("gangSize")} onChange={(event) => setChosen(+event.target.value)}>
+          {sizes.map((option) => <option key={option}>{option}</option>)}
         </select>
       </dt>
-      <dd title={say("usableNote", { gangs, size })}>{count(gangs * size)}</dd>
+      <dd title={t("usableNote", { gangs, size })}>{count(gangs * size)}</dd>
     </div>
   );
 }

@@ -19,11 +19,11 @@ const MANY_CARDS = 200;
 const LAZY_CARDS = 96;
 
 export default function ClusterPage() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   const cluster = useCluster();
   const nodes = useNodes();
-  const drawn = useDeferredValue(nodes.data); // a thousand tiles are drawn in slices, and typing goes first
+  const drawn = useDeferredValue(nodes.data); // rendering a thousand tiles can be interrupted, so that input stays responsive
   const [chosen, setChosen] = useState<View | null>(null);
   if (nodes.error && !nodes.data) return <ErrorBox error={nodes.error} onRetry={() => void nodes.refetch()} />;
   if (!drawn || !cluster.data) return <Loading />;
@@ -31,25 +31,25 @@ export default function ClusterPage() {
   return (
     <>
       <PageHead
-        title={say("title")}
+        title={t("title")}
         note={
           <span className={styles.notes}>
-            <Badge tone="accent">{say("mode", { mode: cluster.data.mode })}</Badge>
+            <Badge tone="accent">{t("mode", { mode: cluster.data.mode })}</Badge>
             {cluster.data.simulated && <Badge tone="warn">{common("common.simulated")}</Badge>}
           </span>
         }
       >
         <Segments
-          label={say("view")} value={view} onChange={setChosen}
-          options={[["tiles", say("tiles")], ["cells", say("cells")]]}
+          label={t("view")} value={view} onChange={setChosen}
+          options={[["tiles", t("tiles")], ["cells", t("cells")]]}
         />
       </PageHead>
       <Summary cluster={cluster.data} nodes={drawn.items} />
       <Efficiency />
-      {cluster.data.gpus === 0 && <Empty text={say("noCards")} />}
+      {cluster.data.gpus === 0 && <Empty text={t("noCards")} />}
       {byRack(drawn.items).map((rack) => (
         <section key={rack.name} className={styles.rack} data-view={view}>
-          {rack.name && <h2>{say("rack", { rack: rack.name })}</h2>}
+          {rack.name && <h2>{t("rack", { rack: rack.name })}</h2>}
           {rack.nodes.map((node) => <NodeGroup key={node.id} node={node} view={view} isInRack={rack.name !== ""} isLazy={cluster.data.gpus > LAZY_CARDS} />)}
         </section>
       ))}

@@ -1,6 +1,6 @@
 import type { Card } from "./sums";
 
-/** What a card says of itself. Whatever it does not tell is null. */
+/** The latest sample of a card. Values that the card does not report are null. */
 export interface Sample {
   utilisation_ratio: number | null;
   memory_used_bytes: number | null;

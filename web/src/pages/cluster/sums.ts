@@ -1,4 +1,4 @@
-// What the summary and the groups show, worked out of the answers.
+// Values of the summary and the node groups, computed from the responses.
 import type { Schemas } from "../../api/client";
 
 export type Node = Schemas["NodeView"] & { rack?: string };
@@ -10,14 +10,14 @@ export interface Rack {
   nodes: Node[];
 }
 
-/** Nodes of one rack together, in the order in which racks come first. Without racks: one group without a name. */
+/** Groups nodes by rack, in order of first appearance. Nodes without a rack are in a group with an empty name. */
 export function byRack(nodes: readonly Node[]): Rack[] {
   const racks = new Map<string, Node[]>();
   for (const node of nodes) {
     const name = node.rack ?? "";
     racks.set(name, [...(racks.get(name) ?? []), node]);
   }
-  return [...racks].map(([name, of]) => ({ name, nodes: of }));
+  return [...racks].map(([name, members]) => ({ name, nodes: members }));
 }
 
 export interface Parts {
@@ -29,13 +29,13 @@ export interface Parts {
   drained: number;
 }
 
-/** Every card in exactly one part. */
+/** Number of cards by state; each card is counted once. */
 export function partsOf(cluster: Cluster): Parts {
   const { gpus: all, free, unhealthy, taken_outside: outside } = cluster;
   return { all, free, unhealthy, outside, drained: 0, inUse: Math.max(0, all - free - unhealthy - outside) };
 }
 
-/** The same, counted from the cards themselves: it knows drained ones too. */
+/** The same, counted from the cards, so that drained ones are included. */
 export function partsOfCards(nodes: readonly Node[]): Parts {
   const parts: Parts = { all: 0, inUse: 0, free: 0, unhealthy: 0, outside: 0, drained: 0 };
   for (const node of nodes)
@@ -50,20 +50,20 @@ const PART_OF: Record<Card["state"], Exclude<keyof Parts, "all">> = {
   free: "free", busy: "inUse", shared: "inUse", taken_outside: "outside", cordoned: "unhealthy", drained: "drained",
 };
 
-/** Gang sizes the service tells about, small ones first. */
+/** Gang sizes that the service reports, in ascending order. */
 export function gangSizes(cluster: Cluster): number[] {
   return Object.keys(cluster.usable).map(Number).sort((a, b) => a - b);
 }
 
-/** Cards in pieces: a node of a thousand cards is shown in blocks that come and go with scrolling. */
+/** Splits cards into blocks, so that a node with a thousand cards is rendered block by block while scrolling. */
 export function blocks<T>(items: readonly T[], size: number): T[][] {
-  const found: T[][] = [];
-  for (let at = 0; at < items.length; at += size) found.push(items.slice(at, at + size));
-  return found;
+  const result: T[][] = [];
+  for (let at = 0; at < items.length; at += size) result.push(items.slice(at, at + size));
+  return result;
 }
 
-/** "H100 · 80 GiB", if all cards are of one kind. */
-export function kindOf(cards: readonly Card[]): { model: string; memory_bytes: number } | null {
+/** Model and memory if they are the same for all cards. */
+export function modelOf(cards: readonly Card[]): { model: string; memory_bytes: number } | null {
   const first = cards[0];
   if (!first || cards.some((card) => card.model !== first.model || card.memory_bytes !== first.memory_bytes)) return null;
   return { model: first.model, memory_bytes: first.memory_bytes };

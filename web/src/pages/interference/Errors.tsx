@@ -9,21 +9,21 @@ import { text } from "./texts";
 const KINDS = ["splits", "triples", "running"] as const;
 
 export function Errors({ errors }: { errors: CardTables["errors"] }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const rows = KINDS.flatMap((kind) => (errors[kind] ? [{ kind, ...errors[kind] }] : []));
   if (rows.length === 0 && !errors.words) return null;
   return (
-    <Panel title={say("errors")} note={say("errorsNote")}>
+    <Panel title={t("errors")} note={t("errorsNote")}>
       {rows.length > 0 && (
         <DataTable
-          label={say("errors")} rows={rows} rowKey={(row) => row.kind}
+          label={t("errors")} rows={rows} rowKey={(row) => row.kind}
           columns={[
-            { name: say("what"), isHead: true, cell: (row) => say(`errors.${row.kind}`) },
-            { name: say("count"), isNumber: true, cell: (row) => count(row.count) },
-            { name: say("median"), isNumber: true, cell: (row) => fine(row.median) },
-            { name: say("p90"), isNumber: true, cell: (row) => fine(row.p90) },
-            { name: say("mean"), isNumber: true, cell: (row) => fine(row.mean) },
-            { name: say("bias"), isNumber: true, cell: (row) => `${row.bias > 0 ? "+" : ""}${fine(row.bias)}` },
+            { name: t("what"), isHead: true, cell: (row) => t(`errors.${row.kind}`) },
+            { name: t("count"), isNumber: true, cell: (row) => count(row.count) },
+            { name: t("median"), isNumber: true, cell: (row) => precise(row.median) },
+            { name: t("p90"), isNumber: true, cell: (row) => precise(row.p90) },
+            { name: t("mean"), isNumber: true, cell: (row) => precise(row.mean) },
+            { name: t("bias"), isNumber: true, cell: (row) => `${row.bias > 0 ? "+" : ""}${precise(row.bias)}` },
           ]}
         />
       )}
@@ -32,7 +32,7 @@ export function Errors({ errors }: { errors: CardTables["errors"] }) {
   );
 }
 
-/** Small errors with a decimal: 0.004 is not nothing. */
-function fine(ratio: number): string {
+/** A percentage, with one decimal below 10 %. */
+function precise(ratio: number): string {
   return Math.abs(ratio) < 0.1 ? `${(ratio * 100).toFixed(1)}%` : percent(ratio);
 }

@@ -9,26 +9,26 @@ import { text } from "./texts";
 
 type Shown = "speed" | "slowdown";
 
-/** A table with coloured cells: read as numbers, or seen at a glance. */
+/** Table of all pairs with coloured cells. */
 export function HeatMap({ card }: { card: CardTables }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const [shown, setShown] = useState<Shown>("speed");
   const { names, at } = grid(card);
   return (
     <Panel
-      title={say("heat")} note={say("heatNote")}
+      title={t("heat")} note={t("heatNote")}
       tools={
         <Segments
-          label={say("show")} value={shown} onChange={setShown}
-          options={[["speed", say("show.speed")], ["slowdown", say("show.slowdown")]]}
+          label={t("show")} value={shown} onChange={setShown}
+          options={[["speed", t("show.speed")], ["slowdown", t("show.slowdown")]]}
         />
       }
     >
-      <div className={styles.around} tabIndex={0} role="group" aria-label={say("heat")}>
+      <div className={styles.around} tabIndex={0} role="group" aria-label={t("heat")}>
         <table className={styles.map}>
           <thead>
             <tr>
-              <th scope="col">{say("own")}</th>
+              <th scope="col">{t("own")}</th>
               {names.map((name) => <th key={name} scope="col" className={styles.other}><span>{name}</span></th>)}
             </tr>
           </thead>
@@ -48,26 +48,26 @@ export function HeatMap({ card }: { card: CardTables }) {
 }
 
 function Cell({ pair, shown }: { pair: Pair | undefined; shown: Shown }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   if (!pair) return <td>–</td>;
   const values = {
-    own: pair.own, other: pair.other, ratio: percent(pair.speed_ratio), spread: percent(pair.spread), source: say(`source.${pair.source}`),
+    own: pair.own, other: pair.other, ratio: percent(pair.speed_ratio), spread: percent(pair.spread), source: t(`source.${pair.source}`),
   };
-  const title = pair.slowdown === null ? say("noFit", values) : say("pair", values);
-  const told = pair.slowdown === null ? "✕" : shown === "speed" ? percent(pair.speed_ratio) : times(pair.slowdown);
-  return <td data-shade={shadeOf(pair)} data-source={pair.source} title={title}>{told}</td>;
+  const title = pair.slowdown === null ? t("noFit", values) : t("pair", values);
+  const value = pair.slowdown === null ? "✕" : shown === "speed" ? percent(pair.speed_ratio) : times(pair.slowdown);
+  return <td data-shade={shadeOf(pair)} data-source={pair.source} title={title}>{value}</td>;
 }
 
 function Legend() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   return (
     <div className={styles.legend}>
-      <span>{say("least")}</span>
+      <span>{t("least")}</span>
       <span className={styles.shades} aria-hidden="true">{[0, 1, 2, 3, 4].map((shade) => <i key={shade} data-shade={shade} />)}</span>
-      <span>{say("most")}</span>
+      <span>{t("most")}</span>
       <span className={styles.sources}>
         {(["measured", "learned", "predicted"] as const).map((source) => (
-          <span key={source}><b data-source={source} aria-hidden="true">75%</b> {say(`source.${source}`)}</span>
+          <span key={source}><b data-source={source} aria-hidden="true">75%</b> {t(`source.${source}`)}</span>
         ))}
       </span>
     </div>

@@ -10,36 +10,36 @@ import { text } from "./texts";
 const COLOURS = ["--bar-util", "--share", "--warn", "--info", "--good", "--bad", "--text-2"];
 const DRAWN = 7;
 
-/** How fast each workload is alone with a part of a card. */
+/** Speed of each workload alone, by fraction of the SMs. */
 export function SoloCurves({ card }: { card: CardTables }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const series = useMemo(() => curves(card), [card]);
   if (series.length === 0) return null;
   return (
-    <Panel title={say("solo")}>
+    <Panel title={t("solo")}>
       <XyChart
-        summary={say("soloSay")} kind="lines" series={series} range={[0, 1]} hasDiagonal
-        x={{ label: say("sm"), format: percent }} y={{ label: say("speed"), format: percent }}
+        summary={t("soloCaption")} kind="lines" series={series} range={[0, 1]} hasDiagonal
+        x={{ label: t("sm"), format: percent }} y={{ label: t("speed"), format: percent }}
       />
     </Panel>
   );
 }
 
 export function SoloTable({ card }: { card: CardTables }) {
-  const say = useTexts(text);
-  const known = card.workloads.filter((one) => one.solo !== null);
-  if (known.length === 0) return null;
+  const t = useTexts(text);
+  const measured = card.workloads.filter((row) => row.solo !== null);
+  if (measured.length === 0) return null;
   return (
-    <Panel title={say("soloTable")}>
+    <Panel title={t("soloTable")}>
       <DataTable
-        label={say("soloTable")} rows={known} rowKey={(one) => one.name}
+        label={t("soloTable")} rows={measured} rowKey={(row) => row.name}
         columns={[
-          { name: say("own"), isHead: true, cell: (one) => one.name },
-          { name: say("steps"), isNumber: true, cell: (one) => within(one.solo!.steps_per_s) },
-          { name: say("utilisation"), isNumber: true, cell: (one) => percent(one.solo!.utilisation_ratio) },
-          { name: say("bandwidth"), isNumber: true, cell: (one) => percent(one.solo!.bandwidth_ratio) },
-          { name: say("memory"), isNumber: true, cell: (one) => gib(one.solo!.memory_bytes) },
-          { name: say("power"), isNumber: true, cell: (one) => `${Math.round(one.solo!.power_w)} W` },
+          { name: t("own"), isHead: true, cell: (row) => row.name },
+          { name: t("steps"), isNumber: true, cell: (row) => withRange(row.solo!.steps_per_s) },
+          { name: t("utilisation"), isNumber: true, cell: (row) => percent(row.solo!.utilisation_ratio) },
+          { name: t("bandwidth"), isNumber: true, cell: (row) => percent(row.solo!.bandwidth_ratio) },
+          { name: t("memory"), isNumber: true, cell: (row) => gib(row.solo!.memory_bytes) },
+          { name: t("power"), isNumber: true, cell: (row) => `${Math.round(row.solo!.power_w)} W` },
         ]}
       />
     </Panel>
@@ -48,15 +48,15 @@ export function SoloTable({ card }: { card: CardTables }) {
 
 function curves(card: CardTables) {
   return card.workloads
-    .filter((one) => (one.solo?.curve.length ?? 0) > 1)
+    .filter((workload) => (workload.solo?.curve.length ?? 0) > 1)
     .slice(0, DRAWN)
-    .map((one, at) => {
-      const points = [...one.solo!.curve].sort((a, b) => a.sm_ratio - b.sm_ratio);
-      return { label: one.name, color: COLOURS[at]!, x: points.map((point) => point.sm_ratio), y: points.map((point) => point.speed_ratio) };
+    .map((workload, at) => {
+      const points = [...workload.solo!.curve].sort((a, b) => a.sm_ratio - b.sm_ratio);
+      return { label: workload.name, color: COLOURS[at]!, x: points.map((point) => point.sm_ratio), y: points.map((point) => point.speed_ratio) };
     });
 }
 
-function within({ mean, low, high }: { mean: number; low: number; high: number }): string {
+function withRange({ mean, low, high }: { mean: number; low: number; high: number }): string {
   const digits = mean < 10 ? 2 : mean < 100 ? 1 : 0;
   return `${mean.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
 }

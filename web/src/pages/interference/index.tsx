@@ -17,34 +17,34 @@ import { SoloCurves, SoloTable } from "./Solo";
 import { text } from "./texts";
 
 export default function InterferencePage() {
-  const say = useTexts(text);
-  const found = useQuery({ queryKey: ["interference"], queryFn: () => need(api.GET("/api/v1/interference")), refetchInterval: 30_000 });
+  const t = useTexts(text);
+  const interference = useQuery({ queryKey: ["interference"], queryFn: () => need(api.GET("/api/v1/interference")), refetchInterval: 30_000 });
   const [chosen, setChosen] = useState("");
-  const cards = found.data?.cards ?? [];
-  const card = cards.find((one) => one.gpu === chosen) ?? cards[0];
+  const cards = interference.data?.cards ?? [];
+  const card = cards.find((option) => option.gpu === chosen) ?? cards[0];
   return (
     <>
-      <PageHead title={say("title")} note={found.data?.sharing ? say("sharing", { sharing: found.data.sharing }) : say("lead")}>
+      <PageHead title={t("title")} note={interference.data?.sharing ? t("sharing", { sharing: interference.data.sharing }) : t("lead")}>
         {cards.length > 1 && card && (
-          <Segments label={say("card")} value={card.gpu} options={cards.map((one) => [one.gpu, one.gpu] as const)} onChange={setChosen} />
+          <Segments label={t("card")} value={card.gpu} options={cards.map((option) => [option.gpu, option.gpu] as const)} onChange={setChosen} />
         )}
       </PageHead>
-      {found.error && !found.data && <ErrorBox error={found.error} onRetry={() => void found.refetch()} />}
-      {found.isPending && <Loading />}
-      {found.data && !card && <Empty text={say(found.data.sharing === null ? "unused" : "nothing")} detail={say("nothingHow")} />}
-      {card && <Tables card={card} isTruncated={found.data!.truncated} />}
+      {interference.error && !interference.data && <ErrorBox error={interference.error} onRetry={() => void interference.refetch()} />}
+      {interference.isPending && <Loading />}
+      {interference.data && !card && <Empty text={t(interference.data.sharing === null ? "unused" : "nothing")} detail={t("nothingHow")} />}
+      {card && <Tables card={card} isTruncated={interference.data!.truncated} />}
     </>
   );
 }
 
 function Tables({ card, isTruncated }: { card: CardTables; isTruncated: boolean }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   return (
     <div className={styles.page}>
       <p className={styles.note}>
         <Badge tone="accent">{card.gpu}</Badge>{" "}
-        {card.measured_s === null ? say("learnedOnly") : say("measured", { at: instant(card.measured_s) })}
-        {isTruncated && ` · ${say("truncated")}`}
+        {card.measured_s === null ? t("learnedOnly") : t("measured", { at: instant(card.measured_s) })}
+        {isTruncated && ` · ${t("truncated")}`}
       </p>
       <HeatMap card={card} />
       <div className={styles.two}>

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { api, need } from "../../api/client";
-import { mayAct, useWho } from "../../app/rights";
+import { mayAct, useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { Button } from "../../ui/Button";
 import { Confirm } from "../../ui/Confirm";
@@ -13,37 +13,37 @@ import { type Key, text } from "./texts";
 
 const PRIORITIES = ["low", "normal", "high", "urgent"] as const;
 
-/** What the caller may do with this job in the state it is in. */
+/** Actions that the user may take on this job in its state. */
 export function Actions({ job }: { job: Job }) {
-  const say = useTexts(text);
-  const [isAsking, setAsking] = useState(false);
+  const t = useTexts(text);
+  const [isConfirming, setConfirming] = useState(false);
   const [, go] = useLocation();
   const act = useAct(job);
-  if (!mayAct(useWho(), job)) return null;
+  if (!mayAct(useCurrentUser(), job)) return null;
   const at = { params: { path: { job: job.id } } };
-  const hold = () => act.mutate({ run: () => need(api.POST("/api/v1/jobs/{job}/hold", at)), said: say("held") });
-  const release = () => act.mutate({ run: () => need(api.POST("/api/v1/jobs/{job}/release", at)), said: say("released") });
+  const hold = () => act.mutate({ run: () => need(api.POST("/api/v1/jobs/{job}/hold", at)), message: t("held") });
+  const release = () => act.mutate({ run: () => need(api.POST("/api/v1/jobs/{job}/release", at)), message: t("released") });
   const cancel = () => {
-    setAsking(false);
-    act.mutate({ run: () => need(api.POST("/api/v1/jobs/{job}/cancel", at)), said: say("cancelled") });
+    setConfirming(false);
+    act.mutate({ run: () => need(api.POST("/api/v1/jobs/{job}/cancel", at)), message: t("cancelled") });
   };
-  const again = async () => {
-    const made = await need(api.POST("/api/v1/jobs/{job}/resubmit", at));
-    go(`/jobs/${made.jobs[0]!.id}`);
+  const resubmit = async () => {
+    const created = await need(api.POST("/api/v1/jobs/{job}/resubmit", at));
+    go(`/jobs/${created.jobs[0]!.id}`);
   };
   return (
     <>
       {!isOver(job) && <Priority job={job} act={act} />}
-      {job.state === "pending" && <Button disabled={act.isPending} onClick={hold}>{say("hold")}</Button>}
-      {job.state === "held" && <Button disabled={act.isPending} onClick={release}>{say("release")}</Button>}
-      <Button disabled={act.isPending} onClick={() => act.mutate({ run: again, said: say("resubmitted") })}>{say("resubmit")}</Button>
-      {!isOver(job) && <Button kind="danger" disabled={act.isPending} onClick={() => setAsking(true)}>{say("cancel")}</Button>}
-      {isAsking && (
+      {job.state === "pending" && <Button disabled={act.isPending} onClick={hold}>{t("hold")}</Button>}
+      {job.state === "held" && <Button disabled={act.isPending} onClick={release}>{t("release")}</Button>}
+      <Button disabled={act.isPending} onClick={() => act.mutate({ run: resubmit, message: t("resubmitted") })}>{t("resubmit")}</Button>
+      {!isOver(job) && <Button kind="danger" disabled={act.isPending} onClick={() => setConfirming(true)}>{t("cancel")}</Button>}
+      {isConfirming && (
         <Confirm
-          title={say("cancelAsk", { name: job.name || job.id })} action={say("cancel")} keep={say("keep")} isDanger
-          onYes={cancel} onNo={() => setAsking(false)}
+          title={t("cancelTitle", { name: job.name || job.id })} action={t("cancel")} keep={t("keep")} isDanger
+          onYes={cancel} onNo={() => setConfirming(false)}
         >
-          <p>{say(isWaiting(job) ? "cancelWaits" : "cancelRuns")}</p>
+          <p>{t(isWaiting(job) ? "cancelWaits" : "cancelRuns")}</p>
         </Confirm>
       )}
     </>
@@ -51,19 +51,19 @@ export function Actions({ job }: { job: Job }) {
 }
 
 function Priority({ job, act }: { job: Job; act: ReturnType<typeof useAct> }) {
-  const say = useTexts(text);
-  const named = (one: string) => ((PRIORITIES as readonly string[]).includes(one) ? say(`priority.${one}` as Key) : one);
-  const known: string[] = (PRIORITIES as readonly string[]).includes(job.priority) ? [...PRIORITIES] : [job.priority, ...PRIORITIES];
+  const t = useTexts(text);
+  const nameOf = (priority: string) => ((PRIORITIES as readonly string[]).includes(priority) ? t(`priority.${priority}` as Key) : priority);
+  const options: string[] = (PRIORITIES as readonly string[]).includes(job.priority) ? [...PRIORITIES] : [job.priority, ...PRIORITIES];
   const change = (priority: string) =>
     act.mutate({
       run: () => need(api.PATCH("/api/v1/jobs/{job}", { params: { path: { job: job.id } }, body: { priority } })),
-      said: say("prioritised", { priority: named(priority) }),
+      message: t("prioritised", { priority: nameOf(priority) }),
     });
   return (
     <label className={styles.priority}>
-      {say("priority")}
+      {t("priority")}
       <select value={job.priority} disabled={act.isPending} onChange={(event) => change(event.target.value)}>
-        {known.map((one) => <option key={one} value={one}>{named(one)}</option>)}
+        {options.map((priority) => <option key={priority} value={priority}>{nameOf(priority)}</option>)}
       </select>
     </label>
   );
@@ -72,8 +72,8 @@ function Priority({ job, act }: { job: Job; act: ReturnType<typeof useAct> }) {
 function useAct(job: Job) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ run }: { run: () => Promise<unknown>; said: string }) => run(),
-    onSuccess: (_, { said }) => toast(said),
+    mutationFn: ({ run }: { run: () => Promise<unknown>; message: string }) => run(),
+    onSuccess: (_, { message }) => toast(message),
     onError: toastError,
     onSettled: () => queries.invalidateQueries({ queryKey: ["job", job.id] }),
   });

@@ -8,7 +8,7 @@ import { paint } from "./paint";
 const LINE_PX = 18;
 const NEAR_PX = 24;
 const PAD_PX = 8;
-const BAR_PX = 14; // for a bar to scroll sideways
+const BAR_PX = 14; // horizontal scroll bar
 
 interface Props {
   store: LogStore;
@@ -19,32 +19,32 @@ interface Props {
   onFollow: (isFollowing: boolean) => void;
 }
 
-/** Only the lines in sight are made, however long the log is. */
+/** Renders only the visible lines of a log of any length. */
 export function LogLines({ store, label, empty, hasTasks, isFollowing, onFollow }: Props) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const { lines, dropped } = store;
   const rows = useVirtualizer({
-    count: lines.length, getScrollElement: () => place.current, estimateSize: () => LINE_PX, overscan: 20,
+    count: lines.length, getScrollElement: () => container.current, estimateSize: () => LINE_PX, overscan: 20,
     paddingStart: PAD_PX, paddingEnd: PAD_PX,
   });
   const version = store.version();
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (isFollowing && element) element.scrollTop = element.scrollHeight;
   }, [isFollowing, version, lines.length]);
-  // Scrolling up stops following, scrolling to the end begins it again.
-  const before = useRef(0);
+  // Scrolling up stops following the log; scrolling to the end resumes it.
+  const previous = useRef(0);
   const scrolled = () => {
-    const element = place.current!;
-    const isUp = element.scrollTop < before.current - 1;
-    before.current = element.scrollTop;
+    const element = container.current!;
+    const isUp = element.scrollTop < previous.current - 1;
+    previous.current = element.scrollTop;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX;
     if (isFollowing && isUp && !isAtEnd) onFollow(false);
     else if (!isFollowing && isAtEnd && !isUp) onFollow(true);
   };
   return (
     <div
-      ref={place} className={styles.log} role="log" aria-live="off" aria-label={label} tabIndex={0} onScroll={scrolled}
+      ref={container} className={styles.log} role="log" aria-live="off" aria-label={label} tabIndex={0} onScroll={scrolled}
       style={{ height: rows.getTotalSize() + 2 + BAR_PX }}
     >
       {lines.length === 0 && <p className={styles.empty}>{empty}</p>}

@@ -13,40 +13,40 @@ import { isOver, isWaiting, type Job } from "./queries";
 import { text } from "./texts";
 
 const FIRST_LINES = 20_000;
-const MOST_TOGETHER = 256; // the service follows so many tasks at once
+const MAX_FOLLOWED_TASKS = 256; // limit of the service
 
-/** What the tasks write, as they write it. */
+/** Live output of the tasks. */
 export function Logs({ job }: { job: Job }) {
-  const say = useTexts(text);
-  const [task, setTask] = useState(job.tasks > MOST_TOGETHER ? "0" : "all");
-  const [isWhole, setWhole] = useState(false);
+  const t = useTexts(text);
+  const [task, setTask] = useState(job.tasks > MAX_FOLLOWED_TASKS ? "0" : "all");
+  const [isFromStart, setFromStart] = useState(false);
   const [isFollowing, setFollowing] = useState(true);
-  const { store, state, error } = useLog(job.id, task, isWhole ? null : FIRST_LINES);
+  const { store, state, error } = useLog(job.id, task, isFromStart ? null : FIRST_LINES);
   useSyncExternalStore(store.subscribe, store.version);
   const notes = [
-    say("lines", { n: count(store.lines.length) }),
-    store.dropped > 0 ? say("dropped", { n: count(store.dropped) }) : "",
-    state === "connecting" && isWaiting(job) ? "" : say(`log.${state}`),
+    t("lines", { n: count(store.lines.length) }),
+    store.dropped > 0 ? t("dropped", { n: count(store.dropped) }) : "",
+    state === "connecting" && isWaiting(job) ? "" : t(`log.${state}`),
   ];
-  const isCut = !isWhole && (store.lines.length >= FIRST_LINES || job.attempt > 0);
+  const isCut = !isFromStart && (store.lines.length >= FIRST_LINES || job.attempt > 0);
   return (
     <Panel
-      title={say("logs")}
+      title={t("logs")}
       note={notes.filter(Boolean).join(" · ")}
       tools={
         <>
           {job.tasks > 1 && <TaskChoice tasks={job.tasks} task={task} onChange={setTask} />}
-          {isCut && <Button isSmall onClick={() => setWhole(true)}>{say("fromStart")}</Button>}
+          {isCut && <Button isSmall onClick={() => setFromStart(true)}>{t("fromStart")}</Button>}
           <span className={styles.follow}>
-            <Button isSmall aria-pressed={isFollowing} onClick={() => setFollowing(!isFollowing)}>{say("follow")}</Button>
+            <Button isSmall aria-pressed={isFollowing} onClick={() => setFollowing(!isFollowing)}>{t("follow")}</Button>
           </span>
         </>
       }
     >
       {error && <ErrorBox error={error} />}
       <LogLines
-        store={store} label={say("logOf", { name: job.name || job.id })} isFollowing={isFollowing} onFollow={setFollowing}
-        hasTasks={job.tasks > 1 && task === "all"} empty={say(isOver(job) ? "logEmptyOver" : "logEmpty")}
+        store={store} label={t("logOf", { name: job.name || job.id })} isFollowing={isFollowing} onFollow={setFollowing}
+        hasTasks={job.tasks > 1 && task === "all"} empty={t(isOver(job) ? "logEmptyOver" : "logEmpty")}
       />
     </Panel>
   );
@@ -67,11 +67,11 @@ function useLog(job: string, task: string, tail: number | null) {
 }
 
 function TaskChoice({ tasks, task, onChange }: { tasks: number; task: string; onChange: (task: string) => void }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   return (
-    <select className={styles.tasks} aria-label={say("task")} value={task} onChange={(event) => onChange(event.target.value)}>
-      {tasks <= MOST_TOGETHER && <option value="all">{say("allTasks")}</option>}
-      {Array.from({ length: tasks }, (_, n) => <option key={n} value={String(n)}>{say("taskN", { n })}</option>)}
+    <select className={styles.tasks} aria-label={t("task")} value={task} onChange={(event) => onChange(event.target.value)}>
+      {tasks <= MAX_FOLLOWED_TASKS && <option value="all">{t("allTasks")}</option>}
+      {Array.from({ length: tasks }, (_, n) => <option key={n} value={String(n)}>{t("taskN", { n })}</option>)}
     </select>
   );
 }

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, need, type Schemas } from "../../api/client";
-import { maySubmit, useWho } from "../../app/rights";
+import { maySubmit, useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { Badge } from "../../ui/Badge";
 import { Button } from "../../ui/Button";
@@ -14,25 +14,25 @@ import { type Key, text } from "./texts";
 type Notice = Schemas["NoticeView"];
 const TONES = { sent: "good", waiting: "info", dead: "bad" } as const;
 
-/** What was told to whoever looks, about this job. */
+/** Notices about this job. */
 export function Notices({ job }: { job: Job }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const { data } = useNotices(job.id);
   return (
-    <Panel title={say("notices")}>
-      {data?.length === 0 && <p className={styles.note}>{say("noNotices")}</p>}
-      {data && data.length > 0 && <ul className={styles.list}>{data.map((notice) => <One key={notice.id} notice={notice} job={job.id} />)}</ul>}
+    <Panel title={t("notices")}>
+      {data?.length === 0 && <p className={styles.note}>{t("noNotices")}</p>}
+      {data && data.length > 0 && <ul className={styles.list}>{data.map((notice) => <NoticeItem key={notice.id} notice={notice} job={job.id} />)}</ul>}
     </Panel>
   );
 }
 
-function One({ notice, job }: { notice: Notice; job: string }) {
-  const say = useTexts(text);
-  const mayRetry = maySubmit(useWho()) && notice.state === "dead";
+function NoticeItem({ notice, job }: { notice: Notice; job: string }) {
+  const t = useTexts(text);
+  const mayRetry = maySubmit(useCurrentUser()) && notice.state === "dead";
   const queries = useQueryClient();
   const retry = useMutation({
     mutationFn: () => need(api.POST("/api/v1/notices/{notice}/retry", { params: { path: { notice: notice.id } } })),
-    onSuccess: () => toast(say("retried")),
+    onSuccess: () => toast(t("retried")),
     onError: toastError,
     onSettled: () => queries.invalidateQueries({ queryKey: ["job", job, "notices"] }),
   });
@@ -40,14 +40,14 @@ function One({ notice, job }: { notice: Notice; job: string }) {
   return (
     <li>
       <p>
-        <Badge tone={state ? TONES[state] : "plain"}>{state ? say(`notice.${state}` as Key) : notice.state}</Badge> {notice.title}
+        <Badge tone={state ? TONES[state] : "plain"}>{state ? t(`notice.${state}` as Key) : notice.state}</Badge> {notice.title}
       </p>
       <p className={styles.note}>
         <Time at_s={notice.created_s} />
-        {notice.tries > 1 && <> · {say("tries", { n: notice.tries })}</>}
+        {notice.tries > 1 && <> · {t("tries", { n: notice.tries })}</>}
         {notice.error && <> · {notice.error}</>}
       </p>
-      {mayRetry && <Button isSmall disabled={retry.isPending} onClick={() => retry.mutate()}>{say("retry")}</Button>}
+      {mayRetry && <Button isSmall disabled={retry.isPending} onClick={() => retry.mutate()}>{t("retry")}</Button>}
     </li>
   );
 }

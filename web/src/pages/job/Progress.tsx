@@ -4,42 +4,42 @@ import { clock, count, percent, span } from "../../i18n/format";
 import { Panel } from "../../ui/Panel";
 import { useNow } from "../../ui/Time";
 import styles from "./Progress.module.css";
-import { progressShape, type Seen, type Shape, withLook } from "./progressShape";
+import { progressShape, type ProgressSample, type Shape, withSample } from "./progressShape";
 import { type Job, useWhen } from "./queries";
 import { type Key, text } from "./texts";
 
 const WIDTH = 600;
 const HEIGHT = 130;
 
-/** How far it is, against how far it was predicted to be. */
+/** Actual progress, compared with the prediction. */
 export function Progress({ job }: { job: Job }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const when = useWhen(job).data;
   const now_s = useNow();
-  const seen = useSeen(job);
+  const observed = useObserved(job);
   const shape = progressShape({
-    start_s: job.started_s!, now_s, ended_s: job.ended_s, forecast: job.forecast, end: when?.end ?? null, seen,
+    start_s: job.started_s!, now_s, ended_s: job.ended_s, forecast: job.forecast, end: when?.end ?? null, observed,
   });
   const ratio = job.state === "succeeded" ? 1 : (job.progress?.ratio ?? null);
   const hasPicture = ratio !== null || shape.mid !== null;
   return (
-    <Panel title={say("progress")} note={stepWords(job, say)}>
-      {ratio === null && <p className={styles.note}>{say("progressNone")}</p>}
-      {hasPicture && <Picture job={job} shape={shape} label={say("progressPicture", { ratio: percent(ratio) })} />}
+    <Panel title={t("progress")} note={stepText(job, t)}>
+      {ratio === null && <p className={styles.note}>{t("progressNone")}</p>}
+      {hasPicture && <Picture job={job} shape={shape} label={t("progressPicture", { ratio: percent(ratio) })} />}
       {hasPicture && <Legend shape={shape} hasReal={ratio !== null} />}
-      <p className={styles.note}>{[...runWords(job, say), endWords(when?.end?.source, say)].filter(Boolean).join(" ")}</p>
+      <p className={styles.note}>{[...runTexts(job, t), endText(when?.end?.source, t)].filter(Boolean).join(" ")}</p>
     </Panel>
   );
 }
 
-/** What was seen of its progress since the page was opened. */
-function useSeen(job: Job): readonly Seen[] {
-  const [seen, setSeen] = useState<readonly Seen[]>([]);
+/** Progress samples since the page was opened. */
+function useObserved(job: Job): readonly ProgressSample[] {
+  const [observed, setObserved] = useState<readonly ProgressSample[]>([]);
   const { at_s, ratio } = job.progress ?? {};
   useEffect(() => {
-    if (at_s != null && ratio != null) setSeen((before) => withLook(before, { at_s, ratio }));
+    if (at_s != null && ratio != null) setObserved((before) => withSample(before, { at_s, ratio }));
   }, [at_s, ratio]);
-  return job.state === "succeeded" && job.ended_s != null ? withLook(seen, { at_s: job.ended_s, ratio: 1 }) : seen;
+  return job.state === "succeeded" && job.ended_s != null ? withSample(observed, { at_s: job.ended_s, ratio: 1 }) : observed;
 }
 
 function Picture({ job, shape, label }: { job: Job; shape: Shape; label: string }) {
@@ -72,41 +72,41 @@ function Picture({ job, shape, label }: { job: Job; shape: Shape; label: string 
 }
 
 function Legend({ shape, hasReal }: { shape: Shape; hasReal: boolean }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   return (
     <ul className={styles.legend}>
-      {hasReal && <li data-of="real">{say("real")}</li>}
-      {shape.mid !== null && <li data-of="predicted">{say("predicted")}</li>}
-      {shape.endMid !== null && shape.real.length > 1 && <li data-of="heading">{say("heading")}</li>}
+      {hasReal && <li data-of="real">{t("real")}</li>}
+      {shape.mid !== null && <li data-of="predicted">{t("predicted")}</li>}
+      {shape.endMid !== null && shape.real.length > 1 && <li data-of="heading">{t("heading")}</li>}
     </ul>
   );
 }
 
-type Say = ReturnType<typeof useTexts<Key>>;
+type Translate = ReturnType<typeof useTexts<Key>>;
 
-function stepWords(job: Job, say: Say): string {
+function stepText(job: Job, t: Translate): string {
   const { step, total, ratio } = job.progress ?? {};
-  const steps = step == null || total == null ? "" : say("progressOf", { step: count(step), total: count(total) });
+  const steps = step == null || total == null ? "" : t("progressOf", { step: count(step), total: count(total) });
   return [ratio == null ? "" : percent(ratio), steps].filter(Boolean).join(" · ");
 }
 
-function runWords(job: Job, say: Say): string[] {
+function runTexts(job: Job, t: Translate): string[] {
   const { mid_s, high_s, source } = job.forecast ?? {};
-  const words: string[] = [];
+  const texts: string[] = [];
   if (mid_s != null) {
     const [mid, high] = [span(mid_s), span(high_s ?? mid_s)];
-    words.push(say(mid === high ? "runPredictedOne" : "runPredicted", { mid, high, source: sourceWords(source!, say) }));
+    texts.push(t(mid === high ? "runPredictedOne" : "runPredicted", { mid, high, source: sourceText(source!, t) }));
   }
-  if (job.ended_s != null && job.started_s != null) words.push(say("runTook", { span: span(job.ended_s - job.started_s) }));
-  if (job.run_record) words.push(say("runRecord", { n: count(job.run_record.count), within: percent(job.run_record.within_ratio) }));
-  return words;
+  if (job.ended_s != null && job.started_s != null) texts.push(t("runTook", { span: span(job.ended_s - job.started_s) }));
+  if (job.run_record) texts.push(t("runRecord", { n: count(job.run_record.count), within: percent(job.run_record.within_ratio) }));
+  return texts;
 }
 
-function endWords(source: string | undefined, say: Say): string {
-  return source ? say("endSource", { source: sourceWords(source, say) }) : "";
+function endText(source: string | undefined, t: Translate): string {
+  return source ? t("endSource", { source: sourceText(source, t) }) : "";
 }
 
-function sourceWords(source: string, say: Say): string {
+function sourceText(source: string, t: Translate): string {
   const key = `source.${source}`;
-  return key in text.en ? say(key as Key) : source;
+  return key in text.en ? t(key as Key) : source;
 }

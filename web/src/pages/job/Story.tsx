@@ -5,34 +5,34 @@ import { StateBadge } from "../../ui/StateBadge";
 import type { StoryLine } from "./queries";
 import styles from "./Story.module.css";
 import { text } from "./texts";
-import { causeWords, kindWords } from "./words";
+import { causeText, kindText } from "./words";
 
 const WITH_SECONDS = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false } as const;
 
-/** Every transition with its cause, oldest first. */
+/** All events of the job with their causes, oldest first. */
 export function Story({ lines }: { lines: readonly StoryLine[] }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   return (
-    <Panel title={say("story")}>
-      <ol className={styles.story} tabIndex={0} aria-label={say("story")}>
-        {lines.map((line, n) => <One key={line.id} line={line} before={lines[n - 1]} />)}
+    <Panel title={t("story")}>
+      <ol className={styles.story} tabIndex={0} aria-label={t("story")}>
+        {lines.map((line, n) => <StoryItem key={line.id} line={line} previous={lines[n - 1]} />)}
       </ol>
     </Panel>
   );
 }
 
-function One({ line, before }: { line: StoryLine; before: StoryLine | undefined }) {
-  const say = useTexts(text);
-  const kind = kindWords(line, say);
-  const cause = causeWords(line, say);
+function StoryItem({ line, previous }: { line: StoryLine; previous: StoryLine | undefined }) {
+  const t = useTexts(text);
+  const kind = kindText(line, t);
+  const cause = causeText(line, t);
   return (
     <li className={styles.line}>
       <time dateTime={new Date(line.at_s * 1000).toISOString()} title={instant(line.at_s)}>{short(line.at_s)}</time>
       <div>
         <p className={styles.what}>
           {kind ? <strong>{kind}</strong> : <StateBadge state={line.state} />}
-          {line.attempt > 0 && line.attempt !== before?.attempt && <span>{say("attemptN", { n: line.attempt + 1 })}</span>}
-          {line.actor && <span>{say("by", { who: line.actor })}</span>}
+          {line.attempt > 0 && line.attempt !== previous?.attempt && <span>{t("attemptN", { n: line.attempt + 1 })}</span>}
+          {line.actor && <span>{t("by", { who: line.actor })}</span>}
         </p>
         {cause && <p className={styles.cause}>{cause}</p>}
       </div>
@@ -40,7 +40,7 @@ function One({ line, before }: { line: StoryLine; before: StoryLine | undefined 
   );
 }
 
-/** To the second today; else day and minute. */
+/** Time with seconds if it is today, otherwise date and time. */
 function short(at_s: number): string {
   const then = new Date(at_s * 1000);
   return then.toDateString() === new Date().toDateString() ? then.toLocaleTimeString("en-GB", WITH_SECONDS) : clock(at_s);

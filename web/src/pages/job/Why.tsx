@@ -6,16 +6,16 @@ import { type Job, useWhen, useWhy } from "./queries";
 import { text } from "./texts";
 import styles from "./Why.module.css";
 
-/** Everything that keeps it from starting, each with what would cure it; and how far forecasts of starts can be trusted. */
+/** Reasons why the job is pending, each with its cure, and the accuracy of past start forecasts. */
 export function Why({ job }: { job: Job }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const why = useWhy(job);
   const accuracy = useWhen(job).data?.accuracy;
   return (
-    <Panel title={say("why")}>
+    <Panel title={t("why")}>
       {why.error && <ErrorBox error={why.error} />}
-      {why.data?.reasons.length === 0 && job.state === "pending" && <p>{say("whyNothing")}</p>}
-      {why.data?.reasons.length === 0 && job.state === "held" && <p>{say("isHeld")}</p>}
+      {why.data?.reasons.length === 0 && job.state === "pending" && <p>{t("whyNothing")}</p>}
+      {why.data?.reasons.length === 0 && job.state === "held" && <p>{t("isHeld")}</p>}
       <ul className={styles.reasons}>
         {why.data?.reasons.map((reason, n) => (
           <li key={`${reason.code}${n}`}>
@@ -27,7 +27,7 @@ export function Why({ job }: { job: Job }) {
       </ul>
       {accuracy && accuracy.count > 0 && accuracy.within_ratio != null && (
         <p className={styles.record}>
-          {say("accuracy", { n: accuracy.count, within: percent(accuracy.within_ratio), span: span(Math.abs(accuracy.median_error_s ?? 0)) })}
+          {t("accuracy", { n: accuracy.count, within: percent(accuracy.within_ratio), span: span(Math.abs(accuracy.median_error_s ?? 0)) })}
         </p>
       )}
     </Panel>

@@ -12,13 +12,13 @@ function run(...parts: string[]): Span[][] {
 }
 const texts = (lines: Span[][]) => lines.map((line) => line.map((span) => span.text).join(""));
 
-test("colours become spans, in parts as they come", () => {
+test("colours become spans, also across chunks", () => {
   const [line] = run("a \x1b[31mre", "d\x1b[0m b\n");
   expect(line!.map((span) => [span.text, span.style.color])).toEqual([["a ", undefined], ["red", 1], [" b", undefined]]);
   expect(run("\x1b[1;9", "2mx\x1b", "[m")[0]![0]!.style).toEqual({ isBold: true, color: 10 });
 });
 
-test("256 colours and true ones", () => {
+test("256 colours and true colour", () => {
   expect(styled({}, "38;5;208").color).toBe("#ff8700");
   expect(styled({}, "38;5;9").color).toBe(9);
   expect(styled({}, "48;2;1;2;300").background).toBe("#0102ff");
@@ -35,7 +35,7 @@ test("a title that never ends does not swallow the log", () => {
   expect(line).toBe("next");
 });
 
-test("carriage returns write over what stands there", () => {
+test("text after a carriage return overwrites the line", () => {
   expect(texts(run("10%\r50%\r100%\n"))).toEqual(["100%"]);
   expect(texts(run("abcdef\rXY\n"))).toEqual(["XYcdef"]);
   expect(texts(run("abcdef\rX\x1b[K\n"))).toEqual(["X"]);
@@ -43,11 +43,11 @@ test("carriage returns write over what stands there", () => {
   expect(texts(run("1/3", "\r2/3", "\r3/3"))).toEqual(["3/3"]);
 });
 
-test("empty lines are lines, tabs are spaces", () => {
+test("empty lines are kept, tabs become spaces", () => {
   expect(texts(run("a\n\nb\n"))).toEqual(["a", "", "b"]);
   expect(texts(run("a\tb"))).toEqual(["a       b"]);
 });
 
-test("a line without an end is broken", () => {
+test("a very long line is split", () => {
   expect(run("x".repeat(25_000)).length).toBe(3);
 });

@@ -1,8 +1,8 @@
-// What a program wrote for a terminal, as lines of text in colours. Everything else that terminals can be told
-// (titles, cursors, links, answers) is dropped: a log is text, and nothing in it can act.
+// Terminal output as lines of coloured text. All other escape sequences (titles, cursor movements, links, queries) are
+// dropped, so that a log cannot trigger anything.
 
 export interface Style {
-  /** 0–15: the terminal's own colours, which follow the theme; "#rrggbb": as given. */
+  /** 0–15: palette of the terminal (paint.ts); "#rrggbb": a fixed colour. */
   color?: number | string;
   background?: number | string;
   isBold?: boolean;
@@ -18,14 +18,14 @@ export interface Span {
 }
 
 export const PLAIN: Style = Object.freeze({});
-const LONGEST_LINE = 10_000;
+const MAX_LINE = 10_000;
 const ESC = "\x1b";
 // Plain text | controls | escapes: CSI, strings (OSC, DCS, APC, PM, SOS) up to their end, and short ones.
 const PART = /[^\x00-\x1f\x7f-\x9f]+|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\`-~]|[\x00-\x1f\x7f-\x9f]/g;
-const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?$/;
-const LONGEST_ESCAPE = 4096;
+const INCOMPLETE = /\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?$/;
+const MAX_ESCAPE = 4096;
 
-/** One task's output. Tells of each line that begins, and hands out the spans of lines as they stand. */
+/** Parser of one task's output. Reports each line when it starts and whenever it changes. */
 export class Terminal {
   #style: Style = PLAIN;
   #column = 0;
@@ -35,21 +35,21 @@ export class Terminal {
   readonly #put: (spans: Span[], isNew: boolean) => void;
   #isOpen = false;
 
-  /** `put` gets the line as it stands; `isNew` is false while it is the same line as before. */
+  /** `put` receives the current content of a line; `isNew` is false for an update of the previous line. */
   constructor(put: (spans: Span[], isNew: boolean) => void) {
     this.#put = put;
   }
 
   write(text: string): void {
     const all = this.#rest + text;
-    const cut = UNFINISHED.exec(all);
-    const isWaiting = cut !== null && all.length - cut.index < LONGEST_ESCAPE;
+    const cut = INCOMPLETE.exec(all);
+    const isWaiting = cut !== null && all.length - cut.index < MAX_ESCAPE;
     this.#rest = isWaiting ? all.slice(cut.index) : "";
-    for (const [part] of (isWaiting ? all.slice(0, cut.index) : all).matchAll(PART)) this.#take(part);
+    for (const [part] of (isWaiting ? all.slice(0, cut.index) : all).matchAll(PART)) this.#process(part);
     if (this.#isOpen) this.#show();
   }
 
-  #take(part: string): void {
+  #process(part: string): void {
     const first = part.charCodeAt(0);
     if (first >= 0x20 && !(first >= 0x7f && first <= 0x9f)) this.#print(part);
     else if (part === "\n") this.#newLine();
@@ -66,7 +66,7 @@ export class Terminal {
     this.#isOpen = false;
   }
 
-  /** A line is told of as soon as something stands in it; an empty one when it ends. */
+  /** Reports a line as soon as it has content, an empty line when it ends. */
   #show(): void {
     this.#put(this.#spans.slice(), !this.#isOpen);
     this.#isOpen = true;
@@ -74,8 +74,8 @@ export class Terminal {
 
   #print(text: string): void {
     for (let rest = text; rest !== ""; ) {
-      if (this.#column >= LONGEST_LINE) this.#newLine();
-      const now = rest.slice(0, LONGEST_LINE - this.#column);
+      if (this.#column >= MAX_LINE) this.#newLine();
+      const now = rest.slice(0, MAX_LINE - this.#column);
       rest = rest.slice(now.length);
       this.#write(now);
     }
@@ -93,15 +93,15 @@ export class Terminal {
 
   #command(escape: string): void {
     const last = escape.at(-1);
-    const told = escape.slice(2, -1);
-    if (last === "m" && /^[\d;:]*$/.test(told)) this.#style = styled(this.#style, told);
-    else if (last === "K") this.#erase(told);
-    else if (last === "G") this.#column = Math.min(this.#length, Math.max(0, (Number(told) || 1) - 1));
+    const params = escape.slice(2, -1);
+    if (last === "m" && /^[\d;:]*$/.test(params)) this.#style = styled(this.#style, params);
+    else if (last === "K") this.#erase(params);
+    else if (last === "G") this.#column = Math.min(this.#length, Math.max(0, (Number(params) || 1) - 1));
   }
 
-  #erase(told: string): void {
-    if (told === "2") this.#spans = [];
-    else if (told === "1") this.#spans = [{ text: " ".repeat(this.#column), style: PLAIN }, ...cut(this.#spans, this.#column, this.#length)];
+  #erase(params: string): void {
+    if (params === "2") this.#spans = [];
+    else if (params === "1") this.#spans = [{ text: " ".repeat(this.#column), style: PLAIN }, ...cut(this.#spans, this.#column, this.#length)];
     else this.#spans = cut(this.#spans, 0, this.#column);
     this.#length = this.#spans.reduce((sum, span) => sum + span.text.length, 0);
     this.#column = Math.min(this.#column, this.#length);
@@ -114,7 +114,7 @@ function join(spans: Span[], next: Span): void {
   else spans.push(next);
 }
 
-/** The part of a line between two columns. */
+/** Spans of a line between two columns. */
 function cut(spans: readonly Span[], from: number, to: number): Span[] {
   const kept: Span[] = [];
   let at = 0;
@@ -132,9 +132,9 @@ const FLAGS: Record<number, Partial<Style>> = {
   27: { isInverse: undefined }, 39: { color: undefined }, 49: { background: undefined },
 };
 
-/** The style after the numbers of one colour command. */
-export function styled(before: Style, told: string): Style {
-  const codes = told.split(/[;:]/).map(Number);
+/** The style after a colour command with these parameters. */
+export function styled(before: Style, params: string): Style {
+  const codes = params.split(/[;:]/).map(Number);
   let style = before;
   for (let at = 0; at < codes.length; at++) {
     const code = codes[at]!;
@@ -153,7 +153,7 @@ export function styled(before: Style, told: string): Style {
   return style;
 }
 
-/** 5;N of 256, or 2;R;G;B; and how many numbers that took. */
+/** Colour from 5;N (256 colours) or 2;R;G;B, and how many parameters it used. */
 function extended(codes: number[], at: number): [number | string | undefined, number] {
   if (codes[at] === 5) return [of256(codes[at + 1] ?? 0), 2];
   if (codes[at] === 2) return [hex(codes[at + 1], codes[at + 2], codes[at + 3]), 4];
@@ -170,5 +170,5 @@ function of256(n: number): number | string | undefined {
 }
 
 function hex(...parts: (number | undefined)[]): string {
-  return `#${parts.map((one) => Math.min(255, Math.max(0, one || 0)).toString(16).padStart(2, "0")).join("")}`;
+  return `#${parts.map((part) => Math.min(255, Math.max(0, part || 0)).toString(16).padStart(2, "0")).join("")}`;
 }

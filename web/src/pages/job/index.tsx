@@ -1,5 +1,5 @@
 import { useParams } from "wouter";
-import { useWho, mayReadLogs } from "../../app/rights";
+import { useCurrentUser, mayReadLogs } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { ErrorBox } from "../../ui/ErrorBox";
 import { Loading } from "../../ui/Loading";
@@ -19,21 +19,21 @@ import { isOnCards, isWaiting, type Job, useJob, useStory, useWhen } from "./que
 import { Story } from "./Story";
 import { text } from "./texts";
 import { Why } from "./Why";
-import { cardsOf, standing } from "./words";
+import { cardsOf, statusText } from "./words";
 
 export default function JobPage() {
   const { id = "" } = useParams<{ id: string }>();
   const job = useJob(id);
-  if (job.data) return <Shown job={job.data} />;
+  if (job.data) return <JobPanels job={job.data} />;
   if (job.error) {
     return <><PageHead title={id} /><ErrorBox error={job.error} onRetry={() => void job.refetch()} /></>;
   }
   return <Loading />;
 }
 
-function Shown({ job }: { job: Job }) {
-  const me = useWho();
-  const say = useTexts(text);
+function JobPanels({ job }: { job: Job }) {
+  const me = useCurrentUser();
+  const t = useTexts(text);
   const story = useStory(job.id);
   const lines = story.data ?? [];
   const cards = cardsOf(job, lines);
@@ -47,7 +47,7 @@ function Shown({ job }: { job: Job }) {
           {job.started_s != null && <Progress key={job.attempt} job={job} />}
           {mayReadLogs(me, job)
             ? <Logs key={job.id} job={job} />
-            : <Panel title={say("logs")}><p className={styles.quiet}>{say("noLogs")}</p></Panel>}
+            : <Panel title={t("logs")}><p className={styles.quiet}>{t("noLogs")}</p></Panel>}
           {job.started_s != null && <Gpus job={job} cards={cards} />}
         </div>
         <div className={styles.side}>
@@ -61,14 +61,14 @@ function Shown({ job }: { job: Job }) {
   );
 }
 
-/** How it stands, in one sentence; why it ended, in the service's words. */
+/** Status in one sentence, and the cause if the job ended. */
 function Lead({ job }: { job: Job }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const when = useWhen(job);
   const now_s = useNow(1000);
   return (
     <div className={styles.lead}>
-      <p>{standing(job, when.data, now_s, say)}</p>
+      <p>{statusText(job, when.data, now_s, t)}</p>
       {job.cause && <p className={styles.cause}>{job.cause}</p>}
     </div>
   );

@@ -1,5 +1,5 @@
-// The lines of a job's log, of all its tasks, in the order in which they began. Kept outside of React: thousands of lines
-// a second must not paint thousands of times.
+// Log lines of all tasks of a job, in the order in which they started. Stored outside of React, so that thousands of
+// lines per second do not cause thousands of renders.
 import { type Span, Terminal } from "./ansi";
 
 export interface LogLine {
@@ -8,37 +8,37 @@ export interface LogLine {
   spans: Span[];
 }
 
-export const MOST_LINES = 100_000;
+export const MAX_LINES = 100_000;
 
 export class LogStore {
   #lines: LogLine[] = [];
   #dropped = 0;
   #version = 0;
-  #isTold = true;
+  #isNotified = true;
   readonly #terminals = new Map<string, Terminal>();
   readonly #listeners = new Set<() => void>();
-  readonly #later: (tell: () => void) => void;
+  readonly #schedule: (notify: () => void) => void;
 
-  constructor(later: (tell: () => void) => void = (tell) => void requestAnimationFrame(tell)) {
-    this.#later = later;
+  constructor(schedule: (notify: () => void) => void = (notify) => void requestAnimationFrame(notify)) {
+    this.#schedule = schedule;
   }
 
   get lines(): readonly LogLine[] {
     return this.#lines;
   }
 
-  /** Lines that were let go from the beginning. */
+  /** Number of lines dropped from the start. */
   get dropped(): number {
     return this.#dropped;
   }
 
   add(task: number, attempt: number, text: string): void {
     this.#terminal(task, attempt).write(text);
-    // Some at once, so that a long log does not move all lines for each new one.
-    if (this.#lines.length > MOST_LINES * 1.1) {
-      const over = this.#lines.length - MOST_LINES;
-      this.#lines = this.#lines.slice(over);
-      this.#dropped += over;
+    // Dropped in batches, so that a long log is not copied for each new line.
+    if (this.#lines.length > MAX_LINES * 1.1) {
+      const excess = this.#lines.length - MAX_LINES;
+      this.#lines = this.#lines.slice(excess);
+      this.#dropped += excess;
     }
     this.#changed();
   }
@@ -59,8 +59,8 @@ export class LogStore {
 
   #terminal(task: number, attempt: number): Terminal {
     const key = `${attempt}/${task}`;
-    const known = this.#terminals.get(key);
-    if (known) return known;
+    const existing = this.#terminals.get(key);
+    if (existing) return existing;
     let line: LogLine | null = null;
     const made = new Terminal((spans, isNew) => {
       if (isNew || line === null) this.#lines.push((line = { task, attempt, spans }));
@@ -71,10 +71,10 @@ export class LogStore {
   }
 
   #changed(): void {
-    if (!this.#isTold) return;
-    this.#isTold = false;
-    this.#later(() => {
-      this.#isTold = true;
+    if (!this.#isNotified) return;
+    this.#isNotified = false;
+    this.#schedule(() => {
+      this.#isNotified = true;
       this.#version++;
       for (const listener of this.#listeners) listener();
     });

@@ -1,5 +1,5 @@
-// One job's log as it is written: server-sent events read by fetch, which can carry the token in a header.
-import { ApiError, toldIn } from "../../api/errors";
+// Live log of a job: server-sent events read with fetch, which can send the token in a header.
+import { ApiError, errorInBody } from "../../api/errors";
 import { Messages } from "../../api/sse";
 import { session } from "../../app/session";
 
@@ -10,36 +10,36 @@ export interface LogPart {
 }
 export type LogState = "connecting" | "live" | "ended" | "lost";
 
-interface Told {
+interface LogHandlers {
   onPart: (part: LogPart) => void;
   onState: (state: LogState) => void;
   onError: (error: ApiError) => void;
 }
 
-const PIECE = 16_384; // characters: read in a few milliseconds
+const CHUNK_CHARS = 16_384; // parsed in a few milliseconds
 const WAIT_MS = 2000;
-const SILENCE_MS = 40_000; // the service gives a sign of life every 15 s
+const SILENCE_MS = 40_000; // the service sends a heartbeat every 15 s
 
-/** Runs until the job's end or until the answer is called. `tail`: begin with so many last lines; null: from the first. */
-export function followLog(job: string, task: string, tail: number | null, told: Told): () => void {
+/** Runs until the job ends or the returned function is called. `tail`: number of last lines to start with; null: all. */
+export function followLog(job: string, task: string, tail: number | null, handlers: LogHandlers): () => void {
   const stopped = new AbortController();
-  void follow(job, task, tail, told, stopped.signal);
+  void follow(job, task, tail, handlers, stopped.signal);
   return () => stopped.abort();
 }
 
-async function follow(job: string, task: string, tail: number | null, told: Told, stopped: AbortSignal): Promise<void> {
+async function follow(job: string, task: string, tail: number | null, handlers: LogHandlers, stopped: AbortSignal): Promise<void> {
   let last = "";
-  const seen = (id: string) => (last = id || last);
+  const setLast = (id: string) => (last = id || last);
   while (!stopped.aborted) {
-    told.onState(last ? "lost" : "connecting");
+    handlers.onState(last ? "lost" : "connecting");
     try {
-      if (await read(address(job, task, last ? null : tail), last, told, seen, stopped)) return told.onState("ended");
+      if (await read(address(job, task, last ? null : tail), last, handlers, setLast, stopped)) return handlers.onState("ended");
     } catch (error) {
       if (stopped.aborted) return;
-      if (error instanceof ApiError && error.status < 500) return told.onError(error);
+      if (error instanceof ApiError && error.status < 500) return handlers.onError(error);
     }
     if (stopped.aborted) return;
-    told.onState("lost");
+    handlers.onState("lost");
     await new Promise((done) => setTimeout(done, WAIT_MS));
   }
 }
@@ -50,19 +50,19 @@ function address(job: string, task: string, tail: number | null): string {
   return `/api/v1/jobs/${encodeURIComponent(job)}/logs/stream?${query}`;
 }
 
-/** Whether the log is over. */
+/** Reads the stream; returns true if the log is complete. */
 async function read(
-  url: string, last: string, told: Told, seen: (id: string) => void, stopped: AbortSignal,
+  url: string, last: string, handlers: LogHandlers, setLast: (id: string) => void, stopped: AbortSignal,
 ): Promise<boolean> {
   const silent = new AbortController();
   let timer = setTimeout(() => silent.abort(), SILENCE_MS);
   try {
     const headers: Record<string, string> = { Authorization: `Bearer ${session.token() ?? ""}` };
     if (last) headers["Last-Event-ID"] = last;
-    const answer = await fetch(url, { headers, signal: AbortSignal.any([stopped, silent.signal]) });
-    if (!answer.ok) throw new ApiError(answer.status, toldIn(await answer.json().catch(() => null)));
-    told.onState("live");
-    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const response = await fetch(url, { headers, signal: AbortSignal.any([stopped, silent.signal]) });
+    if (!response.ok) throw new ApiError(response.status, errorInBody(await response.json().catch(() => null)));
+    handlers.onState("live");
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     const messages = new Messages();
     for (;;) {
       const { value, done } = await reader.read();
@@ -71,8 +71,8 @@ async function read(
       timer = setTimeout(() => silent.abort(), SILENCE_MS);
       for (const message of messages.take(value)) {
         if (message.event === "end") return true;
-        if (message.event === "log") await inPieces(JSON.parse(message.data) as LogPart, told.onPart, stopped);
-        seen(message.id);
+        if (message.event === "log") await inChunks(JSON.parse(message.data) as LogPart, handlers.onPart, stopped);
+        setLast(message.id);
       }
     }
   } finally {
@@ -80,10 +80,10 @@ async function read(
   }
 }
 
-/** A long part is handed on bit by bit, so that the page answers in between. */
-async function inPieces(part: LogPart, onPart: (part: LogPart) => void, stopped: AbortSignal): Promise<void> {
-  for (let at = 0; at < part.text.length && !stopped.aborted; at += PIECE) {
+/** Passes a long text on in chunks, so that the page stays responsive. */
+async function inChunks(part: LogPart, onPart: (part: LogPart) => void, stopped: AbortSignal): Promise<void> {
+  for (let at = 0; at < part.text.length && !stopped.aborted; at += CHUNK_CHARS) {
     if (at > 0) await new Promise((done) => setTimeout(done));
-    if (!stopped.aborted) onPart({ ...part, text: part.text.slice(at, at + PIECE) });
+    if (!stopped.aborted) onPart({ ...part, text: part.text.slice(at, at + CHUNK_CHARS) });
   }
 }

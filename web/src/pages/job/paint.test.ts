@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { contrast, GROUND, paint } from "./paint";
+import { contrast, LOG_BACKGROUND, paint } from "./paint";
 
-test("every colour of a terminal can be read on the log's ground", () => {
-  for (let color = 0; color < 16; color++) expect(contrast(paint({ color }).color!, GROUND)).toBeGreaterThanOrEqual(4.5);
-  expect(contrast(paint({ color: "#000080" }).color!, GROUND)).toBeGreaterThanOrEqual(4.5);
+test("every terminal colour is readable on the log background", () => {
+  for (let color = 0; color < 16; color++) expect(contrast(paint({ color }).color!, LOG_BACKGROUND)).toBeGreaterThanOrEqual(4.5);
+  expect(contrast(paint({ color: "#000080" }).color!, LOG_BACKGROUND)).toBeGreaterThanOrEqual(4.5);
 });
 
-test("text on a ground of its own can be read too", () => {
+test("text on its own background is readable", () => {
   for (let background = 0; background < 16; background++)
     for (let color = 0; color < 16; color++) {
       const made = paint({ color, background });
@@ -14,6 +14,6 @@ test("text on a ground of its own can be read too", () => {
     }
 });
 
-test("plain text needs no colour", () => {
+test("plain text has no colour", () => {
   expect(paint({ isBold: true })).toEqual({});
 });

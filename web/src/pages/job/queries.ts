@@ -7,19 +7,19 @@ export type StoryLine = Schemas["StoryLine"];
 
 const OVER = new Set(["succeeded", "failed", "cancelled", "timed_out"]);
 const ON_CARDS = new Set(["starting", "running", "stopping", "preempting", "lost"]);
-const AGAIN_MS = 5_000;
-const MOST_LINES = 1000;
+const REFETCH_MS = 5_000;
+const PAGE_LINES = 1000;
 
 export const isOver = (job: Pick<Job, "state">) => OVER.has(job.state);
 export const isWaiting = (job: Pick<Job, "state">) => job.state === "pending" || job.state === "held";
 export const isOnCards = (job: Pick<Job, "state">) => ON_CARDS.has(job.state);
 
-/** Progress changes without an event, so a job that runs is asked for now and then. */
+/** A running job is polled, because progress changes without events. */
 export function useJob(id: string) {
   return useQuery({
     queryKey: ["job", id],
     queryFn: () => need(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } })),
-    refetchInterval: (query) => (query.state.data && isOnCards(query.state.data) ? AGAIN_MS : false),
+    refetchInterval: (query) => (query.state.data && isOnCards(query.state.data) ? REFETCH_MS : false),
   });
 }
 
@@ -27,7 +27,7 @@ export function useWhen(job: Job) {
   return useQuery({
     queryKey: ["job", job.id, "when"],
     queryFn: () => need(api.GET("/api/v1/jobs/{job}/when", { params: { path: { job: job.id } } })),
-    refetchInterval: isOver(job) ? false : 2 * AGAIN_MS,
+    refetchInterval: isOver(job) ? false : 2 * REFETCH_MS,
     enabled: !isOver(job),
   });
 }
@@ -36,12 +36,12 @@ export function useWhy(job: Job) {
   return useQuery({
     queryKey: ["job", job.id, "why"],
     queryFn: () => need(api.GET("/api/v1/jobs/{job}/why", { params: { path: { job: job.id } } })),
-    refetchInterval: 2 * AGAIN_MS,
+    refetchInterval: 2 * REFETCH_MS,
     enabled: isWaiting(job),
   });
 }
 
-/** The whole of it: what happened first is as much a part of it as what happened last. */
+/** All events of the job, from all pages. */
 export function useStory(id: string) {
   return useQuery({ queryKey: ["job", id, "story"], queryFn: () => wholeStory(id) });
 }
@@ -49,7 +49,7 @@ export function useStory(id: string) {
 async function wholeStory(id: string): Promise<StoryLine[]> {
   const lines: StoryLine[] = [];
   for (let cursor = 0; ; ) {
-    const query = { limit: MOST_LINES, cursor };
+    const query = { limit: PAGE_LINES, cursor };
     const page = await need(api.GET("/api/v1/jobs/{job}/story", { params: { path: { job: id }, query } }));
     lines.push(...page.items);
     if (!page.next) return lines;
@@ -61,12 +61,12 @@ export function useNeighbours(job: Job) {
   return useQuery({
     queryKey: ["job", job.id, "neighbours"],
     queryFn: () => need(api.GET("/api/v1/jobs/{job}/neighbours", { params: { path: { job: job.id } } })),
-    refetchInterval: 2 * AGAIN_MS,
+    refetchInterval: 2 * REFETCH_MS,
     enabled: isOnCards(job),
   });
 }
 
-/** The latest of the caller's own notices; the service has no filter by job. */
+/** The user's latest notices about the job, filtered here because the service has no filter by job. */
 export function useNotices(id: string) {
   return useQuery({
     queryKey: ["job", id, "notices"],

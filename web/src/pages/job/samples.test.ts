@@ -6,7 +6,7 @@ const at = (at_s: number, ratio: number | null): Sample => ({
   temperature_c: null, sm_clock_mhz: null,
 });
 
-test("cards read at slightly different times share one line of time; gaps stay gaps", () => {
+test("samples of several cards share one time axis; gaps stay gaps", () => {
   const { x_s, lines } = aligned(["a", "b"], [[at(10.1, 0.5), at(11.2, 0.7)], [at(9.8, 1)]], "utilisation_ratio", 0);
   expect(x_s).toEqual([10, 11]);
   expect(lines.map((line) => line.values)).toEqual([[0.5, 0.7], [1, null]]);
@@ -14,7 +14,7 @@ test("cards read at slightly different times share one line of time; gaps stay g
   expect(extent([{ label: "", color: "", values: [null] }])).toBeNull();
 });
 
-test("a minute is read as it is, a day in means", () => {
+test("a minute is shown in full resolution, a day in averages", () => {
   expect(every(60)).toBe(0);
   expect(every(86_400)).toBe(360);
 });

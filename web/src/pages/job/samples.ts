@@ -1,4 +1,4 @@
-// Readings of several cards, brought onto one line of time.
+// Samples of several cards on one time axis.
 import type { Schemas } from "../../api/client";
 import type { Line } from "../../ui/Plot";
 
@@ -8,16 +8,16 @@ type Field = "utilisation_ratio" | "memory_used_bytes" | "power_w";
 const COLORS = ["--accent", "--info", "--share", "--warn", "--good", "--bad", "--text-3", "--bar-mem"];
 const POINTS = 240;
 
-/** How far apart readings are asked for, so that a day and a minute both fill the width. */
+/** Sample interval to request for a span, so that any span fills the width. 0: full resolution. */
 export function every(span_s: number): number {
-  const wanted = span_s / POINTS;
-  return wanted <= 2 ? 0 : Math.ceil(wanted);
+  const interval_s = span_s / POINTS;
+  return interval_s <= 2 ? 0 : Math.ceil(interval_s);
 }
 
 export function aligned(cards: readonly string[], readings: readonly (readonly Sample[])[], field: Field, every_s: number, unit = 1) {
   const slot = Math.max(1, every_s);
   const times = new Set<number>();
-  const of = readings.map((samples) => {
+  const byCard = readings.map((samples) => {
     const values = new Map<number, number | null>();
     for (const sample of samples) {
       const at_s = Math.round(sample.at_s / slot) * slot;
@@ -27,7 +27,7 @@ export function aligned(cards: readonly string[], readings: readonly (readonly S
     return values;
   });
   const x_s = [...times].sort((a, b) => a - b);
-  const lines: Line[] = of.map((values, n) => ({
+  const lines: Line[] = byCard.map((values, n) => ({
     label: cards[n]!, color: COLORS[n % COLORS.length]!, values: x_s.map((at_s) => inUnit(values.get(at_s), unit)),
   }));
   return { x_s, lines };
@@ -37,7 +37,7 @@ function inUnit(value: number | null | undefined, unit: number): number | null {
   return value == null ? null : value / unit;
 }
 
-/** Mean and highest over all lines; null where nothing was read. */
+/** Mean and maximum over all lines; null without samples. */
 export function extent(lines: readonly Line[]): { mean: number; most: number } | null {
   let [sum, n, most] = [0, 0, -Infinity];
   for (const line of lines)

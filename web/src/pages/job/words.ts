@@ -1,5 +1,5 @@
-// What the service tells in codes, in words.
-import type { Say } from "../../i18n";
+// Texts for states, events and causes that the service reports as codes.
+import type { Translate } from "../../i18n";
 import { clock, span } from "../../i18n/format";
 import { isOver, isWaiting, type Job, type StoryLine, type When } from "./queries";
 import type { Key } from "./texts";
@@ -7,66 +7,66 @@ import type { Key } from "./texts";
 const SINCE_2001_US = 1e15; // larger numbers of microseconds are instants, smaller ones spans
 const US = 1e6;
 
-/** "14:20", or "14:20–14:40" where the two differ to the minute. */
+/** "14:20", or "14:20–14:40" if the two differ by at least a minute. */
 export function range(low_s: number, high_s: number | null | undefined): string {
   const [low, high] = [clock(low_s), high_s == null ? "" : clock(high_s)];
   return high === "" || high === low ? low : `${low}–${high}`;
 }
 
-/** The one sentence on top of the page: how it stands. */
-export function standing(job: Job, when: When | undefined, now_s: number, say: Say<Key>): string {
-  if (isWaiting(job)) return waiting(job, when, say);
-  if (isOver(job)) return ended(job, say);
-  const ran = say("ranFor", { span: span(now_s - (job.started_s ?? now_s)) });
+/** The status sentence at the top of the page. */
+export function statusText(job: Job, when: When | undefined, now_s: number, t: Translate<Key>): string {
+  if (isWaiting(job)) return waiting(job, when, t);
+  if (isOver(job)) return ended(job, t);
+  const ran = t("ranFor", { span: span(now_s - (job.started_s ?? now_s)) });
   const end = when?.end;
-  return end?.mid_s == null ? ran : `${ran} ${say("endsAbout", { when: range(end.mid_s, end.high_s) })}`;
+  return end?.mid_s == null ? ran : `${ran} ${t("endsAbout", { when: range(end.mid_s, end.high_s) })}`;
 }
 
-function waiting(job: Job, when: When | undefined, say: Say<Key>): string {
-  if (job.state === "held") return say("isHeld");
+function waiting(job: Job, when: When | undefined, t: Translate<Key>): string {
+  if (job.state === "held") return t("isHeld");
   if (!when) return "";
-  const place = when.position == null ? "" : say("position", { n: when.position });
-  const start = when.start_s == null ? say("startUnknown") : say("startsAbout", { when: range(when.start_s, when.high_s) });
-  const promised = when.promised_s == null ? "" : say("promisedBy", { when: clock(when.promised_s) });
-  return [place, start, promised].filter(Boolean).join(" ");
+  const position = when.position == null ? "" : t("position", { n: when.position });
+  const start = when.start_s == null ? t("startUnknown") : t("startsAbout", { when: range(when.start_s, when.high_s) });
+  const reserved = when.promised_s == null ? "" : t("reservedFor", { when: clock(when.promised_s) });
+  return [position, start, reserved].filter(Boolean).join(" ");
 }
 
-function ended(job: Job, say: Say<Key>): string {
+function ended(job: Job, t: Translate<Key>): string {
   if (job.ended_s == null) return "";
-  if (job.started_s == null) return say("endedUnstarted", { when: clock(job.ended_s) });
-  return say("endedAfter", { when: clock(job.ended_s), span: span(job.ended_s - job.started_s) });
+  if (job.started_s == null) return t("endedUnstarted", { when: clock(job.ended_s) });
+  return t("endedAfter", { when: clock(job.ended_s), span: span(job.ended_s - job.started_s) });
 }
 
 const KINDS: ReadonlySet<string> = new Set<Key>(["kind.promised", "kind.eta_moved", "kind.hung", "kind.recovered", "kind.changed", "kind.overrun"]);
 const CAUSES: ReadonlySet<string> = new Set<Key>(["cause.next", "cause.backfill"]);
 
-/** What happened, where it is more than a new state. */
-export function kindWords(line: StoryLine, say: Say<Key>): string {
+/** Text of an event that is more than a new state; otherwise empty. */
+export function kindText(line: StoryLine, t: Translate<Key>): string {
   const key = `kind.${line.kind}`;
-  if (KINDS.has(key)) return say(key as Key);
+  if (KINDS.has(key)) return t(key as Key);
   return line.kind === line.state ? "" : line.kind.replaceAll("_", " ");
 }
 
-/** Its cause and its cards; without a cause, whatever the event carries. */
-export function causeWords(line: StoryLine, say: Say<Key>): string {
-  const cause = CAUSES.has(`cause.${line.cause}`) ? say(`cause.${line.cause}` as Key) : line.cause;
+/** Cause and cards of an event; without a cause, all its data. */
+export function causeText(line: StoryLine, t: Translate<Key>): string {
+  const cause = CAUSES.has(`cause.${line.cause}`) ? t(`cause.${line.cause}` as Key) : line.cause;
   const carried = Object.entries((line.data ?? {}) as Record<string, unknown>);
   const data = carried.filter(([name]) => name === "cards" || !line.cause).map(([name, value]) => fact(name, value));
   return [cause, ...data].filter(Boolean).join(" · ");
 }
 
 function fact(name: string, value: unknown): string {
-  if (name === "pids") return ""; // of no use elsewhere than on that machine
+  if (name === "pids") return ""; // only meaningful on that machine
   if (name === "cards" && Array.isArray(value)) return value.join(", ");
   if (name.endsWith("_us") && typeof value === "number") {
-    const told = value > SINCE_2001_US ? clock(value / US) : span(value / US);
-    return `${name.slice(0, -3).replaceAll("_", " ")} ${told}`;
+    const text = value > SINCE_2001_US ? clock(value / US) : span(value / US);
+    return `${name.slice(0, -3).replaceAll("_", " ")} ${text}`;
   }
   const plain = typeof value === "object" ? JSON.stringify(value) : String(value);
   return `${name.replaceAll("_", " ")} ${plain}`;
 }
 
-/** The cards of the latest attempt: those it is on, else those of its last start. */
+/** Cards of the latest attempt: the current ones, otherwise those of the last start. */
 export function cardsOf(job: Job, story: readonly StoryLine[]): string[] {
   const now = job.placement.flatMap((place) => place.cards);
   if (now.length > 0) return [...new Set(now)];

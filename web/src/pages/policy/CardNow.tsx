@@ -13,79 +13,79 @@ import { useCard } from "./queries";
 import { text } from "./texts";
 
 type Now = Schemas["CardNow"];
-type Tenant = Schemas["TenantNow"];
+type Client = Schemas["TenantNow"];
 
-/** How a card is divided at this moment, and among whom. */
+/** Current division of a card, and its GPU clients. */
 export function CardNow({ card, onClose }: { card: string; onClose: () => void }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   const { data, error } = useCard(card);
   return (
-    <Dialog title={say("cardNow", { card })} isWide onClose={onClose}>
+    <Dialog title={t("cardNow", { card })} isWide onClose={onClose}>
       {error && <ErrorBox error={error} />}
-      {data && !data.now && <p className={styles.since}>{say("nobodyShares")}</p>}
+      {data && !data.now && <p className={styles.since}>{t("noClients")}</p>}
       {data?.now && <Facts now={data.now} />}
-      {data?.now && data.now.tenants.length > 0 && <Tenants now={data.now} />}
+      {data?.now && data.now.tenants.length > 0 && <Clients now={data.now} />}
       <DialogButtons><Button onClick={onClose}>{common("common.close")}</Button></DialogButtons>
     </Dialog>
   );
 }
 
 function Facts({ now }: { now: Now }) {
-  const say = useTexts(text);
-  const squads = now.squads > 0 ? say("squadsOf", { configuration: now.configuration, ms: now.length_us / 1000 }) : "";
+  const t = useTexts(text);
+  const squads = now.squads > 0 ? t("squadsOf", { configuration: now.configuration, ms: now.length_us / 1000 }) : "";
   const facts: [string, ReactNode][] = [
-    [say("dividedBy"), <code>{now.policy}</code>],
-    [say("squads"), squads],
-    [say("why"), now.why],
-    [say("failure"), now.failure && <Badge tone="bad">{now.failure}</Badge>],
-    [say("pool"), now.pool],
-    [say("contexts"), now.context_bytes ? say("contextsEach", { gib: gib(now.context_bytes) }) : ""],
-    [say("strangers"), now.stranger_count ? <Strangers now={now} /> : ""],
+    [t("dividedBy"), <code>{now.policy}</code>],
+    [t("squads"), squads],
+    [t("why"), now.why],
+    [t("failure"), now.failure && <Badge tone="bad">{now.failure}</Badge>],
+    [t("pool"), now.pool],
+    [t("contexts"), now.context_bytes ? t("contextsEach", { gib: gib(now.context_bytes) }) : ""],
+    [t("unmanaged"), now.unmanaged_count ? <UnmanagedProcesses now={now} /> : ""],
   ];
   return (
     <dl className={styles.parts}>
-      {facts.filter(([, told]) => told).map(([name, told]) => <div key={name}><dt>{name}</dt><dd>{told}</dd></div>)}
+      {facts.filter(([, value]) => value).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
     </dl>
   );
 }
 
-function Strangers({ now }: { now: Now }) {
-  const say = useTexts(text);
-  const named = now.strangers.map((one) => `${one.pid} ${one.name}`.trim()).join(", ");
-  const told = [named, say("rule", { rule: now.rule })].filter(Boolean).join(" · ");
-  return <><Badge tone="warn">{say("unheld", { n: now.stranger_count })}</Badge> {told}</>;
+function UnmanagedProcesses({ now }: { now: Now }) {
+  const t = useTexts(text);
+  const named = now.unmanaged.map((process) => `${process.pid} ${process.name}`.trim()).join(", ");
+  const details = [named, t("rule", { rule: now.rule })].filter(Boolean).join(" · ");
+  return <><Badge tone="warn">{t("unmanagedCount", { n: now.unmanaged_count })}</Badge> {details}</>;
 }
 
-function Tenants({ now }: { now: Now }) {
-  const say = useTexts(text);
-  const columns: Column<Tenant>[] = [
+function Clients({ now }: { now: Now }) {
+  const t = useTexts(text);
+  const columns: Column<Client>[] = [
     {
-      name: say("job"), isHead: true,
-      cell: (one) => (one.job ? <Link href={`/jobs/${one.job}`}>{one.name || one.job}</Link> : one.name || one.id || say("otherTenant")),
+      name: t("job"), isHead: true,
+      cell: (row) => (row.job ? <Link href={`/jobs/${row.job}`}>{row.name || row.job}</Link> : row.name || row.id || t("otherTenant")),
     },
-    { name: say("sms"), isNumber: true, cell: (one) => (one.groups ? percent(one.sm_ratio) : say("allSms")) },
+    { name: t("sms"), isNumber: true, cell: (row) => (row.groups ? percent(row.sm_ratio) : t("allSms")) },
     {
-      name: say("memoryHeld"), isNumber: true,
-      cell: (one) => `${gib(one.used_bytes)}${one.quota_bytes ? ` / ${gib(one.quota_bytes)}` : ""} GiB`,
+      name: t("memoryHeld"), isNumber: true,
+      cell: (row) => `${gib(row.used_bytes)}${row.quota_bytes ? ` / ${gib(row.quota_bytes)}` : ""} GiB`,
     },
-    { name: say("mostHeld"), isNumber: true, cell: (one) => (one.peak_bytes == null ? "–" : `${gib(one.peak_bytes)} GiB`) },
-    { name: say("goalMet"), isNumber: true, cell: (one) => percent(one.slo && one.attainment_ratio) },
-    { name: say("iterations"), isNumber: true, cell: (one) => pace(one.iterations_per_s) },
-    { name: say("waited"), isNumber: true, cell: (one) => (one.waited_s == null ? "–" : span(one.waited_s)) },
-    { name: say("does"), cell: (one) => <Does one={one} /> },
+    { name: t("mostHeld"), isNumber: true, cell: (row) => (row.peak_bytes == null ? "–" : `${gib(row.peak_bytes)} GiB`) },
+    { name: t("goalMet"), isNumber: true, cell: (row) => percent(row.slo && row.attainment_ratio) },
+    { name: t("iterations"), isNumber: true, cell: (row) => pace(row.iterations_per_s) },
+    { name: t("waited"), isNumber: true, cell: (row) => (row.waited_s == null ? "–" : span(row.waited_s)) },
+    { name: t("does"), cell: (row) => <ClientState client={row} /> },
   ];
-  return <DataTable label={say("sharers")} rows={now.tenants} columns={columns} rowKey={(one) => now.tenants.indexOf(one)} />;
+  return <DataTable label={t("clients")} rows={now.tenants} columns={columns} rowKey={(row) => now.tenants.indexOf(row)} />;
 }
 
-function Does({ one }: { one: Tenant }) {
-  const say = useTexts(text);
-  const state = one.waiting ? "waits" : one.is_idle ? "idle" : "runs";
-  const isKnown = one.waiting != null || one.is_idle != null; // of other tenants it is not told
+function ClientState({ client }: { client: Client }) {
+  const t = useTexts(text);
+  const state = client.waiting ? "waits" : client.is_idle ? "idle" : "runs";
+  const isKnown = client.waiting != null || client.is_idle != null; // not reported for jobs of other tenants
   return (
-    <span title={one.note}>
-      {isKnown && <Badge tone={state === "runs" ? "good" : state === "waits" ? "info" : "plain"}>{say(`does.${state}`)}</Badge>}
-      {one.isolation === "isolated" && <> <Badge tone="plain">{say("isolated")}</Badge></>}
+    <span title={client.note}>
+      {isKnown && <Badge tone={state === "runs" ? "good" : state === "waits" ? "info" : "plain"}>{t(`does.${state}`)}</Badge>}
+      {client.isolation === "isolated" && <> <Badge tone="plain">{t("isolated")}</Badge></>}
     </span>
   );
 }

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useId, useState } from "react";
 import { api, need } from "../../api/client";
 import { ApiError } from "../../api/errors";
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useT, useTexts } from "../../i18n";
 import { Badge, type Tone } from "../../ui/Badge";
 import { Button } from "../../ui/Button";
@@ -17,54 +17,54 @@ import styles from "./Policy.module.css";
 import { type CardDivision, useCards } from "./queries";
 import { text } from "./texts";
 
-const MANY = 32;
-const SHOWN = 200;
+const MANY_CARDS = 32;
+const MAX_ROWS = 200;
 const TONES: Record<CardDivision["divide"]["effect"], Tone> = { live: "good", told: "info", unused: "plain", kept: "warn" };
 
-/** How each card is divided; those that differ from the mode first. */
+/** Divide policy of each card; cards with their own setting come first. */
 export function Cards() {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   const cards = useCards();
   const [isOwnOnly, setOwnOnly] = useState<boolean | null>(null);
   const [shown, setShown] = useState<CardDivision | null>(null);
   const [changed, setChanged] = useState<CardDivision | null>(null);
   const all = cards.data?.items ?? [];
-  const ownOnly = isOwnOnly ?? all.length > MANY;
+  const ownOnly = isOwnOnly ?? all.length > MANY_CARDS;
   const rows = all.filter((card) => card.divide.own || !ownOnly).sort((a, b) => +b.divide.own - +a.divide.own);
   const columns: Column<CardDivision>[] = [
-    { name: say("card"), isHead: true, cell: (card) => card.id },
-    { name: say("node"), cell: (card) => card.node },
+    { name: t("card"), isHead: true, cell: (card) => card.id },
+    { name: t("node"), cell: (card) => card.node },
     {
-      name: say("dividedBy"),
-      cell: (card) => <><code>{card.divide.policy}</code> {card.divide.own && <Badge tone="share">{say("own")}</Badge>}</>,
+      name: t("dividedBy"),
+      cell: (card) => <><code>{card.divide.policy}</code> {card.divide.own && <Badge tone="share">{t("own")}</Badge>}</>,
     },
     {
-      name: say("effect"),
-      cell: (card) => <span title={card.divide.message}><Badge tone={TONES[card.divide.effect]}>{say(`effect.${card.divide.effect}`)}</Badge></span>,
+      name: t("effect"),
+      cell: (card) => <span title={card.divide.message}><Badge tone={TONES[card.divide.effect]}>{t(`effect.${card.divide.effect}`)}</Badge></span>,
     },
     {
-      name: say("show"), isQuiet: true, isNumber: true,
-      cell: (card) => <Button isSmall aria-label={`${say("show")} ${card.id}`} onClick={() => setShown(card)}>{say("show")}</Button>,
+      name: t("show"), isQuiet: true, isNumber: true,
+      cell: (card) => <Button isSmall aria-label={`${t("show")} ${card.id}`} onClick={() => setShown(card)}>{t("show")}</Button>,
     },
   ];
   if (me.is_admin) columns.push({
-    name: say("change"), isQuiet: true, isNumber: true,
-    cell: (card) => <Button isSmall aria-label={`${say("change")} ${card.id}`} onClick={() => setChanged(card)}>{say("change")}</Button>,
+    name: t("change"), isQuiet: true, isNumber: true,
+    cell: (card) => <Button isSmall aria-label={`${t("change")} ${card.id}`} onClick={() => setChanged(card)}>{t("change")}</Button>,
   });
   return (
     <Panel
-      title={say("cards")} note={say("cardsNote")}
+      title={t("cards")} note={t("cardsNote")}
       tools={
         <label className={styles.check}>
-          <input type="checkbox" checked={ownOnly} onChange={(event) => setOwnOnly(event.target.checked)} /> {say("cardsOwn")}
+          <input type="checkbox" checked={ownOnly} onChange={(event) => setOwnOnly(event.target.checked)} /> {t("cardsOwn")}
         </label>
       }
     >
       {cards.error && <ErrorBox error={cards.error} onRetry={() => void cards.refetch()} />}
-      {cards.data && rows.length === 0 && <p className={styles.since}>{say("allAsMode")}</p>}
-      {rows.length > 0 && <DataTable label={say("cards")} rows={rows.slice(0, SHOWN)} columns={columns} rowKey={(card) => card.id} />}
-      {rows.length > SHOWN && <p className={styles.since}>{say("moreRows", { n: rows.length - SHOWN })}</p>}
+      {cards.data && rows.length === 0 && <p className={styles.since}>{t("allAsMode")}</p>}
+      {rows.length > 0 && <DataTable label={t("cards")} rows={rows.slice(0, MAX_ROWS)} columns={columns} rowKey={(card) => card.id} />}
+      {rows.length > MAX_ROWS && <p className={styles.since}>{t("moreRows", { n: rows.length - MAX_ROWS })}</p>}
       {shown && <CardNow card={shown.id} onClose={() => setShown(null)} />}
       {changed && <ChangeCard card={changed} known={all.map((card) => card.divide.policy)} onClose={() => setChanged(null)} />}
     </Panel>
@@ -78,7 +78,7 @@ interface Change {
 }
 
 function ChangeCard({ card, known, onClose }: Change) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   const list = useId();
   const queries = useQueryClient();
@@ -90,7 +90,7 @@ function ChangeCard({ card, known, onClose }: Change) {
     })),
     onSuccess: (now) => {
       void queries.invalidateQueries({ queryKey: ["cards"] });
-      toast(say("cardDone", { card: card.id, policy: now.divide.policy }));
+      toast(t("cardDone", { card: card.id, policy: now.divide.policy }));
       onClose();
     },
   });
@@ -100,27 +100,27 @@ function ChangeCard({ card, known, onClose }: Change) {
     save.mutate();
   };
   return (
-    <Dialog title={say("changeCard", { card: card.id })} onClose={onClose}>
+    <Dialog title={t("changeCard", { card: card.id })} onClose={onClose}>
       <form className={styles.switch} onSubmit={send}>
         <Fields>
-          <Field label={say("cardPolicy")} isWide error={refused} hint={say("cardHint", { mode: card.divide.of_mode })}>
-            {(given) => (
+          <Field label={t("cardPolicy")} isWide error={refused} hint={t("cardHint", { mode: card.divide.of_mode })}>
+            {(control) => (
               <input
-                {...given} value={policy} list={list} placeholder={card.divide.of_mode} autoComplete="off" spellCheck={false}
+                {...control} value={policy} list={list} placeholder={card.divide.of_mode} autoComplete="off" spellCheck={false}
                 onChange={(event) => setPolicy(event.target.value)}
               />
             )}
           </Field>
-          <Field label={say("note")} isWide>
-            {(given) => <input {...given} value={note} maxLength={200} onChange={(event) => setNote(event.target.value)} />}
+          <Field label={t("note")} isWide>
+            {(control) => <input {...control} value={note} maxLength={200} onChange={(event) => setNote(event.target.value)} />}
           </Field>
         </Fields>
-        <datalist id={list}>{[...new Set(known)].map((one) => <option key={one} value={one} />)}</datalist>
+        <datalist id={list}>{[...new Set(known)].map((name) => <option key={name} value={name} />)}</datalist>
         <p className={styles.since}>{card.divide.message}</p>
         {save.error && !refused && <ErrorBox error={save.error} />}
         <DialogButtons>
           <Button onClick={onClose}>{common("common.cancel")}</Button>
-          <Button kind="primary" type="submit" disabled={save.isPending}>{say("save")}</Button>
+          <Button kind="primary" type="submit" disabled={save.isPending}>{t("save")}</Button>
         </DialogButtons>
       </form>
     </Dialog>

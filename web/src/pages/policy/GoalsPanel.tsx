@@ -6,50 +6,50 @@ import { ErrorBox } from "../../ui/ErrorBox";
 import { Panel } from "../../ui/Panel";
 import styles from "./Policy.module.css";
 import { type Goals, useGoals } from "./queries";
-import { deadlineCourse, mean, serviceCourses } from "./sums";
+import { deadlineSeries, mean, serviceSeries } from "./sums";
 import { text } from "./texts";
 
 const COLOURS = ["--bar-util", "--share", "--info", "--warn", "--good", "--bad"];
 
-/** Weights, goals, and how far they are met. */
+/** Weights, SLOs and their attainment. */
 export function GoalsPanel() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const goals = useGoals();
   return (
-    <Panel title={say("goals")} note={say("goalsNote")}>
+    <Panel title={t("goals")} note={t("goalsNote")}>
       {goals.error && <ErrorBox error={goals.error} onRetry={() => void goals.refetch()} />}
-      {goals.data && (goals.data.tenants.length === 0 ? <p className={styles.since}>{say("noGoals")}</p> : <Told goals={goals.data} />)}
+      {goals.data && (goals.data.tenants.length === 0 ? <p className={styles.since}>{t("noGoals")}</p> : <GoalsTable goals={goals.data} />)}
     </Panel>
   );
 }
 
-function Told({ goals }: { goals: Goals }) {
-  const say = useTexts(text);
+function GoalsTable({ goals }: { goals: Goals }) {
+  const t = useTexts(text);
   return (
     <>
       <DataTable
-        label={say("goals")} rows={goals.tenants} rowKey={(row) => row.tenant}
+        label={t("goals")} rows={goals.tenants} rowKey={(row) => row.tenant}
         columns={[
-          { name: say("tenant"), isHead: true, cell: (row) => row.tenant },
-          { name: say("weight"), isNumber: true, cell: (row) => row.weight ?? "–" },
-          { name: say("jobs"), isNumber: true, cell: (row) => row.jobs },
+          { name: t("tenant"), isHead: true, cell: (row) => row.tenant },
+          { name: t("weight"), isNumber: true, cell: (row) => row.weight ?? "–" },
+          { name: t("jobs"), isNumber: true, cell: (row) => row.jobs },
           {
-            name: say("met"), isNumber: true,
+            name: t("met"), isNumber: true,
             cell: (row) => (row.deadline_ratio === null ? "–" : `${percent(row.deadline_ratio)} (${row.deadlines_met}/${row.deadlines_met + row.deadlines_missed})`),
           },
-          { name: say("attainment"), isNumber: true, cell: (row) => percent(row.attainment_ratio) },
+          { name: t("attainment"), isNumber: true, cell: (row) => percent(row.attainment_ratio) },
         ]}
       />
-      <Courses goals={goals} />
+      <GoalCharts goals={goals} />
     </>
   );
 }
 
-function Courses({ goals }: { goals: Goals }) {
-  const say = useTexts(text);
-  const deadlines = deadlineCourse(goals);
-  const met = serviceCourses(goals, "attainment_ratio");
-  const weights = serviceCourses(goals, "weight");
+function GoalCharts({ goals }: { goals: Goals }) {
+  const t = useTexts(text);
+  const deadlines = deadlineSeries(goals);
+  const met = serviceSeries(goals, "attainment_ratio");
+  const weights = serviceSeries(goals, "weight");
   const names = new Map(goals.jobs.map((job) => [job.job, job.name]));
   const lines = (jobs: Map<string, (number | null)[]>) =>
     [...jobs].slice(0, COLOURS.length).map(([job, values], at) => ({ label: names.get(job) ?? job, values, color: COLOURS[at]! }));
@@ -57,18 +57,18 @@ function Courses({ goals }: { goals: Goals }) {
     <div className={styles.charts}>
       {deadlines.x_s.length > 1 && (
         <Chart
-          title={say("deadlines")} summary={say("deadlinesSay", { met: deadlines.met, all: deadlines.all })} x_s={deadlines.x_s} range={[0, 1]} format={percent}
-          lines={[{ label: say("met"), values: deadlines.values, color: "--good" }]}
+          title={t("deadlines")} summary={t("deadlinesCaption", { met: deadlines.met, all: deadlines.all })} x_s={deadlines.x_s} range={[0, 1]} format={percent}
+          lines={[{ label: t("met"), values: deadlines.values, color: "--good" }]}
         />
       )}
       {met.x_s.length > 1 && met.jobs.size > 0 && (
         <Chart
-          title={say("services")} summary={`${say("servicesSay", { mean: percent(mean([...met.jobs.values()].flat())) })}`}
+          title={t("services")} summary={`${t("servicesCaption", { mean: percent(mean([...met.jobs.values()].flat())) })}`}
           x_s={met.x_s} range={[0, 1]} format={percent} lines={lines(met.jobs)}
         />
       )}
       {weights.x_s.length > 1 && weights.jobs.size > 0 && (
-        <Chart title={say("weights")} summary={say("weightsSay", { n: weights.jobs.size })} x_s={weights.x_s} lines={lines(weights.jobs)} />
+        <Chart title={t("weights")} summary={t("weightsCaption", { n: weights.jobs.size })} x_s={weights.x_s} lines={lines(weights.jobs)} />
       )}
     </div>
   );

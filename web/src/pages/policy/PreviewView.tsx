@@ -8,23 +8,23 @@ import { type Preview, useNames } from "./queries";
 import { isSame, type Shift, shifts } from "./sums";
 import { text } from "./texts";
 
-const SHOWN = 20;
+const MAX_ROWS = 20;
 
-/** What other policies would do to the queue as it is. */
+/** Effect of other policies on the current queue. */
 export function PreviewView({ preview }: { preview: Preview }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const moved = shifts(preview);
-  const sooner = moved.filter((one) => (one.by_s ?? 0) < 0).length;
-  const later = moved.filter((one) => (one.by_s ?? 0) > 0).length;
+  const sooner = moved.filter((shift) => (shift.by_s ?? 0) < 0).length;
+  const later = moved.filter((shift) => (shift.by_s ?? 0) > 0).length;
   return (
     <>
-      <h3>{say("previewTitle")}</h3>
-      {isSame(preview) ? <p>{say("same")}</p> : (
+      <h3>{t("previewTitle")}</h3>
+      {isSame(preview) ? <p>{t("same")}</p> : (
         <dl className={styles.counts}>
-          <Count name={say("starts")} value={preview.starts.length} />
-          <Count name={say("sooner")} value={sooner} />
-          <Count name={say("later")} value={later} />
-          <Count name={say("preempted")} value={preview.preempted.length} />
+          <Count name={t("starts")} value={preview.starts.length} />
+          <Count name={t("sooner")} value={sooner} />
+          <Count name={t("later")} value={later} />
+          <Count name={t("preempted")} value={preview.preempted.length} />
         </dl>
       )}
       {moved.length > 0 && <Moves moved={moved} />}
@@ -33,26 +33,26 @@ export function PreviewView({ preview }: { preview: Preview }) {
 }
 
 function Moves({ moved }: { moved: readonly Shift[] }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const names = useNames();
-  const at = (instant_s: number | null) => (instant_s === null ? say("noStart") : clock(instant_s));
+  const at = (instant_s: number | null) => (instant_s === null ? t("noStart") : clock(instant_s));
   return (
     <>
       <DataTable
-        label={say("previewTitle")} rows={moved.slice(0, SHOWN)} rowKey={(row) => row.job}
+        label={t("previewTitle")} rows={moved.slice(0, MAX_ROWS)} rowKey={(row) => row.job}
         columns={[
-          { name: say("job"), isHead: true, cell: (row) => <Link href={`/jobs/${row.job}`}>{names.get(row.job) || row.job}</Link> },
-          { name: say("before"), cell: (row) => at(row.before_s) },
-          { name: say("after"), cell: (row) => at(row.after_s) },
-          { name: say("shift"), cell: (row) => <By by_s={row.by_s} /> },
+          { name: t("job"), isHead: true, cell: (row) => <Link href={`/jobs/${row.job}`}>{names.get(row.job) || row.job}</Link> },
+          { name: t("before"), cell: (row) => at(row.before_s) },
+          { name: t("after"), cell: (row) => at(row.after_s) },
+          { name: t("shift"), cell: (row) => <ShiftBadge by_s={row.by_s} /> },
         ]}
       />
-      {moved.length > SHOWN && <p className={styles.since}>{say("moreRows", { n: count(moved.length - SHOWN) })}</p>}
+      {moved.length > MAX_ROWS && <p className={styles.since}>{t("moreRows", { n: count(moved.length - MAX_ROWS) })}</p>}
     </>
   );
 }
 
-function By({ by_s }: { by_s: number | null }) {
+function ShiftBadge({ by_s }: { by_s: number | null }) {
   if (by_s === null) return <>–</>;
   return <Badge tone={by_s < 0 ? "good" : "warn"}>{by_s < 0 ? "−" : "+"}{span(Math.abs(by_s))}</Badge>;
 }

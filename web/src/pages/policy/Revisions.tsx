@@ -8,22 +8,22 @@ import { useRevisions } from "./queries";
 import { text } from "./texts";
 
 export function Revisions() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const revisions = useRevisions();
   const rows = revisions.data?.items ?? [];
   return (
-    <Panel title={say("revisions")}>
+    <Panel title={t("revisions")}>
       {revisions.error && <ErrorBox error={revisions.error} />}
-      {revisions.data && rows.length === 0 && <p className={styles.since}>{say("noRevisions")}</p>}
+      {revisions.data && rows.length === 0 && <p className={styles.since}>{t("noRevisions")}</p>}
       {rows.length > 0 && (
         <DataTable
-          label={say("revisions")} rows={rows} rowKey={(row) => row.revision}
+          label={t("revisions")} rows={rows} rowKey={(row) => row.revision}
           columns={[
-            { name: say("revision"), isHead: true, cell: (row) => row.revision },
-            { name: say("when"), cell: (row) => <Time at_s={row.at_s} /> },
-            { name: say("by"), cell: (row) => row.by },
-            { name: say("settings"), isText: true, cell: (row) => <code>{inWords(row.settings)}</code> },
-            { name: say("note"), isText: true, cell: (row) => row.note },
+            { name: t("revision"), isHead: true, cell: (row) => row.revision },
+            { name: t("when"), cell: (row) => <Time at_s={row.at_s} /> },
+            { name: t("by"), cell: (row) => row.by },
+            { name: t("settings"), isText: true, cell: (row) => <code>{asText(row.settings)}</code> },
+            { name: t("note"), isText: true, cell: (row) => row.note },
           ]}
         />
       )}
@@ -31,7 +31,7 @@ export function Revisions() {
   );
 }
 
-function inWords(settings: Record<string, unknown>): string {
+function asText(settings: Record<string, unknown>): string {
   return Object.entries(settings)
     .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : String(value)}`)
     .join(" ");

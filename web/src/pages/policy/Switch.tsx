@@ -16,71 +16,71 @@ import { text } from "./texts";
 
 const PARTS = ["order", "plan", "place"] as const;
 
-/** Other policies: first what they would change, then the switch. */
+/** Form to switch policies, with a preview of the effect. */
 export function Switch({ policy }: { policy: Policy }) {
-  const say = useTexts(text);
-  const [wanted, setWanted] = useState<Request>({ mode: policy.mode, note: "" });
-  const [isAsking, setAsking] = useState(false);
+  const t = useTexts(text);
+  const [request, setRequest] = useState<Request>({ mode: policy.mode, note: "" });
+  const [isConfirming, setConfirming] = useState(false);
   const preview = useMutation({ mutationFn: (body: Request) => need(api.POST("/api/v1/policy/preview", { body })) });
   const apply = useApply((revision) => {
-    setAsking(false);
+    setConfirming(false);
     preview.reset();
-    setWanted({ mode: wanted.mode, note: "" });
-    toast(say("applied", { revision }));
+    setRequest({ mode: request.mode, note: "" });
+    toast(t("applied", { revision }));
   });
   const change = (next: Partial<Request>) => {
-    setWanted({ ...wanted, ...next });
-    if (!("note" in next)) preview.reset(); // it was about something else
+    setRequest({ ...request, ...next });
+    if (!("note" in next)) preview.reset(); // the preview no longer matches
   };
-  const look = (event: FormEvent) => {
+  const showPreview = (event: FormEvent) => {
     event.preventDefault();
-    preview.mutate(said(wanted));
+    preview.mutate(withoutEmpty(request));
   };
   const refused = preview.error instanceof ApiError ? preview.error : null;
   const isAtField = PARTS.some((part) => part === refused?.field);
   return (
-    <Panel title={say("switch")} note={say("switchNote")}>
-      <form className={styles.switch} onSubmit={look}>
+    <Panel title={t("switch")} note={t("switchNote")}>
+      <form className={styles.switch} onSubmit={showPreview}>
         <Fields>
-          <Field label={say("mode")}>
-            {(given) => (
-              <select {...given} value={wanted.mode ?? ""} onChange={(event) => change({ mode: event.target.value })}>
+          <Field label={t("mode")}>
+            {(control) => (
+              <select {...control} value={request.mode ?? ""} onChange={(event) => change({ mode: event.target.value })}>
                 {policy.modes.map((mode) => <option key={mode}>{mode}</option>)}
               </select>
             )}
           </Field>
           {PARTS.map((part) => (
-            <Field key={part} label={say(part)} error={refused?.field === part ? `${refused.message} – ${refused.cure}` : ""}>
-              {(given) => (
+            <Field key={part} label={t(part)} error={refused?.field === part ? `${refused.message} – ${refused.cure}` : ""}>
+              {(control) => (
                 <input
-                  {...given} value={wanted[part] ?? ""} placeholder={say("ofMode")} autoComplete="off" spellCheck={false}
+                  {...control} value={request[part] ?? ""} placeholder={t("ofMode")} autoComplete="off" spellCheck={false}
                   onChange={(event) => change({ [part]: event.target.value })}
                 />
               )}
             </Field>
           ))}
-          <Field label={say("note")} isWide>
-            {(given) => <input {...given} value={wanted.note ?? ""} maxLength={200} onChange={(event) => change({ note: event.target.value })} />}
+          <Field label={t("note")} isWide>
+            {(control) => <input {...control} value={request.note ?? ""} maxLength={200} onChange={(event) => change({ note: event.target.value })} />}
           </Field>
         </Fields>
-        <Button type="submit" disabled={preview.isPending}>{say("preview")}</Button>
+        <Button type="submit" disabled={preview.isPending}>{t("preview")}</Button>
       </form>
       {preview.error && !isAtField && <ErrorBox error={preview.error} />}
       {preview.data && (
         <div className={styles.preview} aria-live="polite">
           <PreviewView preview={preview.data} />
-          <Button kind="primary" onClick={() => setAsking(true)}>{say("apply")}</Button>
+          <Button kind="primary" onClick={() => setConfirming(true)}>{t("apply")}</Button>
         </div>
       )}
-      {isAsking && (
+      {isConfirming && (
         <Confirm
-          title={say("applyTitle")} action={say("apply")} isBusy={apply.isPending}
-          onYes={() => apply.mutate(said(wanted))} onNo={() => setAsking(false)}
+          title={t("applyTitle")} action={t("apply")} isBusy={apply.isPending}
+          onYes={() => apply.mutate(withoutEmpty(request))} onNo={() => setConfirming(false)}
         >
           <ul className={styles.settings}>
-            {Object.entries(said(wanted)).map(([name, value]) => <li key={name}><code>{name}: {String(value)}</code></li>)}
+            {Object.entries(withoutEmpty(request)).map(([name, value]) => <li key={name}><code>{name}: {String(value)}</code></li>)}
           </ul>
-          <p>{say("switchNote")}</p>
+          <p>{t("switchNote")}</p>
         </Confirm>
       )}
     </Panel>
@@ -100,7 +100,7 @@ function useApply(done: (revision: number) => void) {
   });
 }
 
-/** Without what was left empty. */
-function said(wanted: Request): Request {
-  return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== "" && value !== null)) as Request;
+/** The request without empty fields. */
+function withoutEmpty(request: Request): Request {
+  return Object.fromEntries(Object.entries(request).filter(([, value]) => value !== "" && value !== null)) as Request;
 }

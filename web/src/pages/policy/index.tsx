@@ -1,4 +1,4 @@
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { ErrorBox } from "../../ui/ErrorBox";
 import { Loading } from "../../ui/Loading";
@@ -14,12 +14,12 @@ import { Switch } from "./Switch";
 import { text } from "./texts";
 
 export default function PolicyPage() {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   const policy = usePolicy();
   return (
     <>
-      <PageHead title={say("title")} />
+      <PageHead title={t("title")} />
       {policy.error && !policy.data && <ErrorBox error={policy.error} onRetry={() => void policy.refetch()} />}
       {policy.isPending && <Loading />}
       {policy.data && (
@@ -28,7 +28,7 @@ export default function PolicyPage() {
             <Now policy={policy.data} />
             {me.is_admin
               ? <Switch key={policy.data.revision} policy={policy.data} />
-              : <Panel title={say("switch")}><p className={styles.since}>{say("onlyAdmin")}</p></Panel>}
+              : <Panel title={t("switch")}><p className={styles.since}>{t("onlyAdmin")}</p></Panel>}
           </div>
           <div className={styles.below}>
             <GoalsPanel />

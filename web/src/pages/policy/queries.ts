@@ -26,7 +26,7 @@ export function useCards() {
   return useQuery({ queryKey: ["cards"], queryFn: () => need(api.GET("/api/v1/cards")), refetchInterval: 15_000 });
 }
 
-/** One card at this moment. */
+/** Current state of one card. */
 export function useCard(card: string) {
   return useQuery({
     queryKey: ["cards", card],
@@ -35,7 +35,7 @@ export function useCard(card: string) {
   });
 }
 
-/** Of the jobs that wait: names for ids, as far as the first page goes. */
+/** Names by id of the jobs on the first page of the queue. */
 export function useNames(): ReadonlyMap<string, string> {
   const queue = useQuery({
     queryKey: ["queue", "names"],

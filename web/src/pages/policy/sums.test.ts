@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { deadlineCourse, isSame, mean, serviceCourses, shifts } from "./sums";
+import { deadlineSeries, isSame, mean, serviceSeries, shifts } from "./sums";
 
-test("the largest moves come first, and what does not move is left out", () => {
+test("the largest shifts come first, and unchanged starts are left out", () => {
   const preview = {
     starts: [], preempted: [],
     moved: [
@@ -9,7 +9,7 @@ test("the largest moves come first, and what does not move is left out", () => {
       { job: "c", before_s: 10, after_s: 500 }, { job: "d", before_s: null, after_s: 9 },
     ],
   };
-  expect(shifts(preview).map((one) => [one.job, one.by_s])).toEqual([["d", null], ["c", 490], ["a", -60]]);
+  expect(shifts(preview).map((shift) => [shift.job, shift.by_s])).toEqual([["d", null], ["c", 490], ["a", -60]]);
   expect(isSame(preview)).toBe(false);
   expect(isSame({ starts: [], preempted: [], moved: [] })).toBe(true);
 });
@@ -24,12 +24,12 @@ const goals = {
   ],
 } as never;
 
-test("deadlines of all tenants are one course", () => {
-  expect(deadlineCourse(goals)).toEqual({ x_s: [10, 20], values: [1, 0.75], met: 5, all: 6 });
+test("deadlines of all tenants are one series", () => {
+  expect(deadlineSeries(goals)).toEqual({ x_s: [10, 20], values: [1, 0.75], met: 5, all: 6 });
 });
 
-test("services have a course each, with gaps", () => {
-  expect([...serviceCourses(goals, "attainment_ratio").jobs]).toEqual([["x", [0.5, null]], ["y", [null, 1]]]);
-  expect([...serviceCourses(goals, "weight").jobs]).toEqual([["x", [1, null]]]);
+test("each service has its own series, with gaps", () => {
+  expect([...serviceSeries(goals, "attainment_ratio").jobs]).toEqual([["x", [0.5, null]], ["y", [null, 1]]]);
+  expect([...serviceSeries(goals, "weight").jobs]).toEqual([["x", [1, null]]]);
   expect(mean([1, null, 0])).toBe(0.5);
 });

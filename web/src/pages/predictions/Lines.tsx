@@ -5,28 +5,28 @@ import { Panel } from "../../ui/Panel";
 import styles from "./Predictions.module.css";
 import type { Series } from "./sums";
 import { text } from "./texts";
-import { Bias } from "./WholeView";
+import { Bias } from "./Summary";
 
 export function Lines({ lines, isTruncated }: { lines: Series["lines"]; isTruncated: boolean }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   return (
-    <Panel title={say("bySource")}>
+    <Panel title={t("bySource")}>
       <DataTable
-        label={say("bySource")} rows={lines} rowKey={(row) => `${row.tenant}\n${row.source}`}
+        label={t("bySource")} rows={lines} rowKey={(row) => `${row.tenant}\n${row.source}`}
         columns={[
-          { name: say("tenant"), isHead: true, cell: (row) => row.tenant },
-          { name: say("source"), cell: (row) => row.source },
-          { name: say("count"), isNumber: true, cell: (row) => count(row.count) },
-          { name: say("cut"), isNumber: true, cell: (row) => count(row.cut) },
-          { name: say("median"), isNumber: true, cell: (row) => (row.median_ratio === null ? "–" : `± ${percent(row.median_ratio)}`) },
-          { name: say("mean"), isNumber: true, cell: (row) => (row.mean_error_s === null ? "–" : span(row.mean_error_s)) },
-          { name: say("p50"), isNumber: true, cell: (row) => percent(row.within_p50) },
-          { name: say("p90"), isNumber: true, cell: (row) => percent(row.within_p90) },
-          { name: say("p99"), isNumber: true, cell: (row) => percent(row.within_p99) },
-          { name: say("bias"), cell: (row) => <Bias of={row.bias} /> },
+          { name: t("tenant"), isHead: true, cell: (row) => row.tenant },
+          { name: t("source"), cell: (row) => row.source },
+          { name: t("count"), isNumber: true, cell: (row) => count(row.count) },
+          { name: t("cut"), isNumber: true, cell: (row) => count(row.cut) },
+          { name: t("median"), isNumber: true, cell: (row) => (row.median_ratio === null ? "–" : `± ${percent(row.median_ratio)}`) },
+          { name: t("mean"), isNumber: true, cell: (row) => (row.mean_error_s === null ? "–" : span(row.mean_error_s)) },
+          { name: t("p50"), isNumber: true, cell: (row) => percent(row.within_p50) },
+          { name: t("p90"), isNumber: true, cell: (row) => percent(row.within_p90) },
+          { name: t("p99"), isNumber: true, cell: (row) => percent(row.within_p99) },
+          { name: t("bias"), cell: (row) => <Bias value={row.bias} /> },
         ]}
       />
-      <p className={styles.note}>{say("cutNote")} {isTruncated && say("truncated")}</p>
+      <p className={styles.note}>{t("cutNote")} {isTruncated && t("truncated")}</p>
     </Panel>
   );
 }

@@ -7,23 +7,23 @@ import { ErrorBox } from "../../ui/ErrorBox";
 import { Loading } from "../../ui/Loading";
 import { PageHead } from "../../ui/PageHead";
 import { Segments } from "../../ui/Segments";
-import { Drawings } from "./Drawings";
+import { Charts } from "./Charts";
 import { Lines } from "./Lines";
 import styles from "./Predictions.module.css";
 import { text } from "./texts";
-import { WholeView } from "./WholeView";
+import { Summary } from "./Summary";
 
 type Days = "1" | "7" | "30";
 const DAYS = ["1", "7", "30"] as const;
 const POINTS = 1500;
 
-/** Rounded to minutes, so that the same question is asked once. */
+/** Rounded to minutes, so that equal queries share one cache entry. */
 function sinceOf(days: Days): number {
   return Math.floor(Date.now() / 60_000) * 60 - +days * 86_400;
 }
 
 export default function PredictionsPage() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const [days, setDays] = useState<Days>("30");
   const [tenant, setTenant] = useState("");
   const series = useQuery({
@@ -41,21 +41,21 @@ export default function PredictionsPage() {
   const tenants = useTenantNames();
   return (
     <>
-      <PageHead title={say("title")} note={say("lead")}>
+      <PageHead title={t("title")} note={t("lead")}>
         {tenants.length > 1 && (
-          <select className={styles.tenant} aria-label={say("tenant")} value={tenant} onChange={(event) => setTenant(event.target.value)}>
-            <option value="">{say("all")}</option>
-            {tenants.map((one) => <option key={one}>{one}</option>)}
+          <select className={styles.tenant} aria-label={t("tenant")} value={tenant} onChange={(event) => setTenant(event.target.value)}>
+            <option value="">{t("all")}</option>
+            {tenants.map((name) => <option key={name}>{name}</option>)}
           </select>
         )}
-        <Segments label={say("days")} value={days} onChange={setDays} options={DAYS.map((one) => [one, say(`days.${one}`)] as const)} />
+        <Segments label={t("days")} value={days} onChange={setDays} options={DAYS.map((option) => [option, t(`days.${option}`)] as const)} />
       </PageHead>
       {series.error && <ErrorBox error={series.error} onRetry={() => void series.refetch()} />}
       {series.isPending && <Loading />}
-      {series.data && (series.data.count === 0 ? <Empty text={say("none")} detail={say("noneDetail")} /> : (
+      {series.data && (series.data.count === 0 ? <Empty text={t("none")} detail={t("noneDetail")} /> : (
         <div className={styles.page}>
-          <WholeView series={series.data} />
-          <Drawings series={series.data} calibration={report.data?.calibration ?? []} />
+          <Summary series={series.data} />
+          <Charts series={series.data} calibration={report.data?.calibration ?? []} />
           <Lines lines={series.data.lines} isTruncated={series.data.truncated} />
         </div>
       ))}
@@ -65,5 +65,5 @@ export default function PredictionsPage() {
 
 function useTenantNames(): string[] {
   const tenants = useQuery({ queryKey: ["tenants"], queryFn: () => need(api.GET("/api/v1/tenants")), staleTime: 60_000 });
-  return tenants.data?.items.map((one) => one.name) ?? [];
+  return tenants.data?.items.map((tenant) => tenant.name) ?? [];
 }

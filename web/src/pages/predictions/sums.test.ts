@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { calibrationLines, courses, scatter, sourcesOf, whole } from "./sums";
+import { calibrationLines, errorLines, scatter, sourcesOf, summarize } from "./sums";
 
 const line = { tenant: "a", cut: 0, mean_error_s: 1, within_p50: 0.5, within_p99: 1, pinball_s: 1 };
 const series = {
@@ -16,25 +16,25 @@ const series = {
   points: [{ job: "j", attempt: 1, tenant: "a", source: "app", ended_s: 1, predicted_s: 10, high_s: 20, truth_s: 0 }],
 };
 
-test("every source is drawn in a colour of its own", () => {
+test("every source has its own colour", () => {
   expect(sourcesOf(series)).toEqual(["app", "none", "user"]);
   expect(scatter(series)[0]).toMatchObject({ label: "app", x: [10], y: [0.1] });
-  expect(new Set(scatter(series).map((one) => one.color)).size).toBe(3);
+  expect(new Set(scatter(series).map((dots) => dots.color)).size).toBe(3);
 });
 
-test("courses go on where runs ended", () => {
-  expect(courses(series).map((one) => [one.x, one.y])).toEqual([[[20], [0.1]], [[], []], [[10], [0.6]]]);
+test("error lines have points where runs ended", () => {
+  expect(errorLines(series).map((line) => [line.x, line.y])).toEqual([[[20], [0.1]], [[], []], [[10], [0.6]]]);
 });
 
-test("the whole is told by single runs", () => {
+test("the summary is computed from single runs", () => {
   const point = (predicted_s: number, truth_s: number) => ({ ...series.points[0]!, predicted_s, truth_s, high_s: predicted_s * 1.5 });
-  const all = whole({ ...series, points: [point(100, 100), point(150, 100), point(100, 400)] });
+  const all = summarize({ ...series, points: [point(100, 100), point(150, 100), point(100, 400)] });
   expect(all).toMatchObject({ runs: 40, median_ratio: 0.5, bias: 0 });
   expect(all.within_p90).toBeCloseTo(2 / 3);
-  expect(whole({ ...series, points: [] })).toMatchObject({ median_ratio: null, within_p90: null, bias: null });
+  expect(summarize({ ...series, points: [] })).toMatchObject({ median_ratio: null, within_p90: null, bias: null });
 });
 
-test("calibration goes from low levels to high ones", () => {
+test("calibration lines are sorted by quantile", () => {
   const points = [{ source: "app", level: 0.9, observed: 0.8, count: 9 }, { source: "app", level: 0.5, observed: 0.6, count: 9 }];
   expect(calibrationLines(points, ["app"])[0]).toMatchObject({ x: [0.5, 0.9], y: [0.6, 0.8] });
 });

@@ -1,4 +1,4 @@
-// What the page draws, from what the service tells.
+// Chart data computed from the service's responses.
 import type { Schemas } from "../../api/client";
 import type { XySeries } from "../../ui/XyPlot";
 
@@ -7,7 +7,7 @@ export type Calibration = Schemas["PredictionsView"]["calibration"];
 
 const COLOURS = ["--bar-util", "--share", "--warn", "--info", "--good", "--bad"];
 
-/** Every source has its colour, the same in all drawings. */
+/** Colour of a source, the same in all charts. */
 export function colourOf(sources: readonly string[], source: string): string {
   return COLOURS[Math.max(0, sources.indexOf(source)) % COLOURS.length]!;
 }
@@ -19,7 +19,7 @@ export function sourcesOf(series: Series): string[] {
 export function scatter(series: Series): XySeries[] {
   const sources = sourcesOf(series);
   return sources.map((source) => {
-    // By logarithms, so what took no time at all is drawn at a tenth of a second.
+    // The axes are logarithmic, so a run time of zero is drawn at 0.1 s.
     const own = series.points.filter((point) => point.source === source);
     const drawn = (value: number) => Math.max(0.1, value);
     return {
@@ -29,8 +29,8 @@ export function scatter(series: Series): XySeries[] {
   });
 }
 
-/** One line a source; spans in which no run of it ended have no point. */
-export function courses(series: Series): XySeries[] {
+/** Median error over time, one line per source. Spans without ended runs have no point. */
+export function errorLines(series: Series): XySeries[] {
   const sources = sourcesOf(series);
   return sources.map((source) => {
     const own = series.series.filter((point) => point.source === source && point.median_ratio !== null).sort((a, b) => a.at_s - b.at_s);
@@ -46,22 +46,22 @@ export function calibrationLines(points: Calibration, sources: readonly string[]
   });
 }
 
-export interface Whole {
+export interface Summary {
   runs: number;
   median_ratio: number | null;
   within_p90: number | null;
   bias: number | null;
 }
 
-/** Of the single runs that are told of: all of them, or an even choice where there are many. */
-export function whole(series: Series): Whole {
+/** Computed from the runs in the response: all runs, or an even sample if there are many. */
+export function summarize(series: Series): Summary {
   const { points } = series;
-  const part = (is: (point: Series["points"][number]) => boolean) => (points.length > 0 ? points.filter(is).length / points.length : null);
+  const fraction = (matches: (point: Series["points"][number]) => boolean) => (points.length > 0 ? points.filter(matches).length / points.length : null);
   return {
     runs: series.count,
-    median_ratio: median(points.filter((one) => one.truth_s > 0).map((one) => Math.abs(one.predicted_s - one.truth_s) / one.truth_s)),
-    within_p90: part((one) => one.truth_s <= one.high_s),
-    bias: median(points.filter((one) => one.truth_s > 0 && one.predicted_s > 0).map((one) => Math.log(one.truth_s / one.predicted_s))),
+    median_ratio: median(points.filter((point) => point.truth_s > 0).map((point) => Math.abs(point.predicted_s - point.truth_s) / point.truth_s)),
+    within_p90: fraction((point) => point.truth_s <= point.high_s),
+    bias: median(points.filter((point) => point.truth_s > 0 && point.predicted_s > 0).map((point) => Math.log(point.truth_s / point.predicted_s))),
   };
 }
 

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { dayTicks, spanTicks } from "./ticks";
 
-test("spans that people know", () => {
+test("ticks of spans are round durations", () => {
   expect(spanTicks(1, 10_000)).toEqual([1, 10, 60, 600, 3600]);
 });
 
-test("days are thinned out to what there is room for", () => {
+test("ticks of days are limited to the available width", () => {
   const week = dayTicks(1_000_000, 1_000_000 + 7 * 86_400, 4);
   expect(week.length).toBeLessThanOrEqual(5);
   expect(week.map((at) => new Date(at * 1000).getHours())).toEqual(week.map(() => 0));

@@ -14,20 +14,20 @@ import { offered, useActions } from "./useActions";
 
 export type Step = "menu" | "cancel" | "hold" | "release";
 
-/** What can be done with one job: a menu, and a question before what cannot be undone. */
+/** Actions for a job: a menu, and a confirmation before anything that cannot be undone. */
 export function ActionDialog({ row, step: first, onClose }: { row: Row; step: Step; onClose: () => void }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const [step, setStep] = useState<Step>(first);
   const actions = useActions(onClose);
   const name = row.name || row.id;
   if (step === "menu")
     return <Menu row={row} onStep={setStep} onClose={onClose} onChange={(change) => actions.mutate({ action: "change", row, change })} />;
   const note =
-    step === "cancel" ? say(row.started_s === null ? "cancel.pending" : "cancel.running") : say(`act.${step}Note`);
+    step === "cancel" ? t(row.started_s === null ? "cancel.pending" : "cancel.running") : t(`act.${step}Note`);
   return (
     <Confirm
-      title={say(`${step}.title`, { name })} isDanger={step === "cancel"} isBusy={actions.isPending} onNo={onClose}
-      action={step === "cancel" ? say("cancel.yes") : say(`act.${step}`)} {...(step === "cancel" ? { keep: say("cancel.no") } : {})}
+      title={t(`${step}.title`, { name })} isDanger={step === "cancel"} isBusy={actions.isPending} onNo={onClose}
+      action={step === "cancel" ? t("cancel.yes") : t(`act.${step}`)} {...(step === "cancel" ? { keep: t("cancel.no") } : {})}
       onYes={() => actions.mutate({ action: step, row })}
     >
       <p>{note}</p>
@@ -43,7 +43,7 @@ interface MenuProps {
 }
 
 function Menu({ row, onStep, onChange, onClose }: MenuProps) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   const { canHold, canRelease } = offered(row);
   const [priority, setPriority] = useState(row.priority);
@@ -61,30 +61,30 @@ function Menu({ row, onStep, onChange, onClose }: MenuProps) {
         }}
       >
         <label>
-          {say("act.priority")}
+          {t("act.priority")}
           <select value={priority} onChange={(event) => setPriority(event.target.value)} autoFocus>
-            {PRIORITY_NAMES.map((one) => <option key={one} value={one}>{say(`priority.${one}`)}</option>)}
+            {PRIORITY_NAMES.map((name) => <option key={name} value={name}>{t(`priority.${name}`)}</option>)}
           </select>
         </label>
         <label>
-          {say("act.queue")}
+          {t("act.queue")}
           <input value={queue} maxLength={63} onChange={(event) => setQueue(event.target.value)} />
         </label>
-        <Button type="submit" kind="primary" disabled={Object.keys(changed).length === 0}>{say("act.save")}</Button>
+        <Button type="submit" kind="primary" disabled={Object.keys(changed).length === 0}>{t("act.save")}</Button>
       </form>
       <div className={styles.more}>
-        {canHold && <Button onClick={() => onStep("hold")}>{say("act.hold")}</Button>}
-        {canRelease && <Button onClick={() => onStep("release")}>{say("act.release")}</Button>}
-        <Button kind="danger" onClick={() => onStep("cancel")}>{say("act.cancel")}</Button>
+        {canHold && <Button onClick={() => onStep("hold")}>{t("act.hold")}</Button>}
+        {canRelease && <Button onClick={() => onStep("release")}>{t("act.release")}</Button>}
+        <Button kind="danger" onClick={() => onStep("cancel")}>{t("act.cancel")}</Button>
         <Button kind="quiet" onClick={onClose}>{common("common.close")}</Button>
       </div>
     </Dialog>
   );
 }
 
-/** The forecast of its start as a range, asked for this one job. */
+/** Start forecast of the job as a range. */
 function Range({ id }: { id: string }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const { data } = useQuery({
     queryKey: ["job", id, "when"],
     queryFn: () => need(api.GET("/api/v1/jobs/{job}/when", { params: { path: { job: id } } })),
@@ -93,7 +93,7 @@ function Range({ id }: { id: string }) {
   const isKnown = data?.start_s != null && data.high_s != null;
   return (
     <p className={styles.facts}>
-      {isKnown ? say("act.when", { from: clock(data.start_s!), to: clock(data.high_s!) }) : say("act.unknown")}
+      {isKnown ? t("act.when", { from: clock(data.start_s!), to: clock(data.high_s!) }) : t("act.unknown")}
     </p>
   );
 }

@@ -16,23 +16,23 @@ interface Props {
 }
 
 export function FilterBar({ filter, onChange, tenants, me, shown, counts }: Props) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   return (
     <div className={styles.tools} role="search">
       <input
-        type="search" value={filter.text} placeholder={say("search")} aria-label={say("search")}
+        type="search" value={filter.text} placeholder={t("search")} aria-label={t("search")}
         onChange={(event) => onChange({ ...filter, text: event.target.value })}
       />
-      <select aria-label={say("state")} value={filter.state} onChange={(event) => onChange({ ...filter, state: event.target.value })}>
-        <option value="">{say("state")}: {common("common.all")}</option>
+      <select aria-label={t("state")} value={filter.state} onChange={(event) => onChange({ ...filter, state: event.target.value })}>
+        <option value="">{t("state")}: {common("common.all")}</option>
         {STATES.map((state) => (
           <option key={state} value={state}>{common(`state.${state}` as CommonKey)} ({count(counts?.[state] ?? 0)})</option>
         ))}
       </select>
       {tenants.length > 1 && (
-        <select aria-label={say("tenant")} value={filter.tenant} onChange={(event) => onChange({ ...filter, tenant: event.target.value })}>
-          <option value="">{say("tenant")}: {common("common.all")}</option>
+        <select aria-label={t("tenant")} value={filter.tenant} onChange={(event) => onChange({ ...filter, tenant: event.target.value })}>
+          <option value="">{t("tenant")}: {common("common.all")}</option>
           {tenants.map((tenant) => <option key={tenant}>{tenant}</option>)}
         </select>
       )}
@@ -41,7 +41,7 @@ export function FilterBar({ filter, onChange, tenants, me, shown, counts }: Prop
           type="checkbox" checked={filter.user !== ""}
           onChange={(event) => onChange({ ...filter, user: event.target.checked ? me : "" })}
         />
-        {say("onlyMine")}
+        {t("onlyMine")}
       </label>
       <span className={styles.shown} role="status">{shown}</span>
     </div>

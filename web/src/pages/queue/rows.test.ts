@@ -4,13 +4,13 @@ import { filtered, joined, nextSorting, NO_FILTER, type Row, sorted, startRange 
 const row = (id: string, more: Partial<Row> = {}): Row =>
   ({ id, name: id, user: "ann", tenant: "a", queue: "", state: "pending", priority: "normal", gpus: 1, submitted_s: 0, cause: "",
      started_s: null, ...more }) as Row;
-const ids = (rows: readonly Row[]) => rows.map((one) => one.id).join(" ");
-const nothing = { running: [], held: [], head: [], all: [], gone: new Set<string>() };
+const ids = (rows: readonly Row[]) => rows.map((row) => row.id).join(" ");
+const nothing = { running: [], held: [], head: [], all: [], ended: new Set<string>() };
 
-test("a job that started is no longer shown as waiting, and one that ended not at all", () => {
+test("a started job is not shown as pending, and an ended job not at all", () => {
   const rows = joined({
     ...nothing, running: [row("a", { state: "running" })], head: [row("b", { position: 1 })],
-    all: [row("a"), row("b", { position: 2 }), row("c"), row("d")], gone: new Set(["c"]),
+    all: [row("a"), row("b", { position: 2 }), row("c"), row("d")], ended: new Set(["c"]),
   });
   expect(ids(rows)).toBe("a b d");
   expect(rows[1]!.position).toBe(1);
@@ -26,35 +26,35 @@ test("every word of a search must be found", () => {
   expect(ids(filtered(rows, { ...NO_FILTER, text: "2", user: "ann" }))).toBe("train-2 eval-2");
 });
 
-test("sorting is stable, numbers are numbers, priorities are ranks", () => {
+test("sorting is stable, with numbers by value and priorities by rank", () => {
   const rows = [row("a", { gpus: 10 }), row("b", { gpus: 9, priority: "urgent" }), row("c", { gpus: 10, priority: "low" })];
   expect(ids(sorted(rows, { by: "gpus", isDown: false }))).toBe("b a c");
   expect(ids(sorted(rows, { by: "gpus", isDown: true }))).toBe("a c b");
   expect(ids(sorted(rows, { by: "priority", isDown: true }))).toBe("b a c");
 });
 
-test("numbers in names count as numbers", () => {
+test("numbers in names are sorted by value", () => {
   expect(ids(sorted([row("train-10"), row("Train-2"), row("train-1")], { by: "name", isDown: false }))).toBe("train-1 Train-2 train-10");
 });
 
-test("whoever has no forecast starts last", () => {
+test("jobs without a forecast are sorted last by start", () => {
   expect(ids(sorted([row("a"), row("b", { eta_s: 5 })], { by: "eta", isDown: false }))).toBe("b a");
 });
 
-test("three clicks lead back to the order of the queue", () => {
+test("the third click restores the order of the queue", () => {
   const up = nextSorting({ by: "position", isDown: false }, "name");
   const down = nextSorting(up, "name");
   expect([up.isDown, down.isDown, nextSorting(down, "name").by]).toEqual([false, true, "position"]);
 });
 
-test("ten thousand rows are filtered and sorted within a blink", () => {
+test("ten thousand rows are filtered and sorted within 200 ms", () => {
   const many = Array.from({ length: 10_000 }, (_, i) => row(`job-${(i * 7919) % 10_000}`, { gpus: i % 8 }));
-  const began = performance.now();
+  const start_ms = performance.now();
   sorted(filtered(many, { ...NO_FILTER, text: "job" }), { by: "name", isDown: false });
-  expect(performance.now() - began).toBeLessThan(200);
+  expect(performance.now() - start_ms).toBeLessThan(200);
 });
 
-test("a start is told as a range: to the high end, or to the promise where that is all there is", () => {
+test("a start is shown as a range to the P90, or to the reservation without a P90", () => {
   expect(startRange(row("a", { eta_s: 100, eta_high_s: 400, promised_s: 900 }))).toEqual({ from_s: 100, to_s: 400 });
   expect(startRange(row("a", { eta_s: 100, promised_s: 900 }))).toEqual({ from_s: 100, to_s: 900 });
   expect(startRange(row("a", { eta_s: 100, eta_high_s: 130 }))).toEqual({ from_s: 100, to_s: null });

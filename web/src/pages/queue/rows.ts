@@ -1,5 +1,5 @@
-// Rows of the table out of the answers, and what filter and sorting make of them. Plain functions: ten thousand rows
-// pass through here at every update.
+// Builds, filters and sorts the rows of the table. Plain functions, because every update processes up to ten thousand
+// rows.
 import type { Schemas } from "../../api/client";
 
 export type Queued = Schemas["QueuedView"];
@@ -19,28 +19,28 @@ export interface Sorting {
 export const NO_FILTER: Filter = { text: "", state: "", tenant: "", user: "" };
 export const AS_QUEUED: Sorting = { by: "position", isDown: false };
 
-export interface Answers {
+export interface QueueResponses {
   running: readonly Row[];
   held: readonly Row[];
-  /** The first rows, fresh. */
+  /** The first rows, up to date. */
   head: readonly Row[];
-  /** All of them, a while old. */
+  /** All rows, older than the others. */
   all: readonly Row[];
-  /** Ended since, by the events. */
-  gone: ReadonlySet<string>;
+  /** Jobs that ended since `all` was fetched, from events. */
+  ended: ReadonlySet<string>;
 }
 
-/** Who runs first, then who waits in order, then who is held; each job once, as the freshest answer tells it. */
-export function joined({ running, held, head, all, gone }: Answers): Row[] {
+/** Running jobs, then pending jobs in order, then held jobs. Each job appears once, from the newest response. */
+export function joined({ running, held, head, all, ended }: QueueResponses): Row[] {
   const seen = new Set<string>();
   const rows: Row[] = [];
   for (const part of [running, head, held, all])
     for (const row of part) {
-      if (seen.has(row.id) || (gone.has(row.id) && part === all)) continue;
+      if (seen.has(row.id) || (ended.has(row.id) && part === all)) continue;
       seen.add(row.id);
       rows.push(row);
     }
-  // `held` came before `all` only to be fresher; in the table it comes last.
+  // `held` precedes `all` above because it is newer; in the table it comes last.
   return held.length ? [...rows.filter((row) => row.state !== "held"), ...rows.filter((row) => row.state === "held")] : rows;
 }
 
@@ -55,7 +55,7 @@ function haystack(row: Row): string {
   return text;
 }
 
-/** Every word must be found somewhere. */
+/** Every word must match one of the texts of the row. */
 export function filtered(rows: readonly Row[], filter: Filter): Row[] {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter(
@@ -72,7 +72,7 @@ export const PRIORITY_NAMES = ["low", "normal", "high", "urgent"] as const;
 
 const names = new WeakMap<Row, string>();
 
-/** train-2 comes before train-10. Worked out once a row: a comparing function that knows numbers is far slower. */
+/** Sort key in which train-2 precedes train-10. Computed once per row, because a numeric collator is much slower. */
 function natural(row: Row): string {
   let key = names.get(row);
   if (key === undefined) {
@@ -94,7 +94,7 @@ const KEYS: Record<Exclude<Column, "position">, (row: Row) => string | number> =
   submitted: (row) => row.submitted_s,
 };
 
-/** Of who waits: from the middle of the forecast to its high end, or to what was promised; a minute is no range. */
+/** For pending jobs: from the median of the forecast to its P90 or the reservation. Ranges below a minute have no end. */
 export function startRange(row: Row): { from_s: number | null; to_s: number | null } {
   const from_s = row.eta_s ?? null;
   const to_s = row.eta_high_s ?? row.promised_s ?? null;
@@ -108,10 +108,10 @@ export function sorted(rows: readonly Row[], sorting: Sorting): readonly Row[] {
   const keyed = rows.map((row) => ({ row, key: key(row) }));
   const sign = sorting.isDown ? -1 : 1;
   keyed.sort((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : 0));
-  return keyed.map((one) => one.row);
+  return keyed.map((entry) => entry.row);
 }
 
-/** The first click sorts up, the second down, the third as the queue is. */
+/** The first click sorts ascending, the second descending, the third restores the order of the queue. */
 export function nextSorting(now: Sorting, by: Column): Sorting {
   if (now.by !== by) return { by, isDown: false };
   return now.isDown ? AS_QUEUED : { by, isDown: true };

@@ -7,20 +7,20 @@ import { text } from "./texts";
 
 export type Action = "cancel" | "hold" | "release" | "change";
 type Change = Schemas["ChangeRequest"];
-interface Asked {
+interface ActionRequest {
   action: Action;
   row: Row;
   change?: Change;
 }
 
-/** Does it, says what came of it, and has the queue read again. */
+/** Runs an action, shows the result and refreshes the queue. */
 export function useActions(onDone: () => void) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const queries = useQueryClient();
   return useMutation({
     mutationFn: act,
     onSuccess: (_, { action, row }) => {
-      toast(say(`done.${action}`, { name: row.name || row.id }));
+      toast(t(`done.${action}`, { name: row.name || row.id }));
       onDone();
     },
     onError: toastError,
@@ -31,7 +31,7 @@ export function useActions(onDone: () => void) {
   });
 }
 
-function act({ action, row, change }: Asked) {
+function act({ action, row, change }: ActionRequest) {
   const params = { path: { job: row.id } };
   switch (action) {
     case "cancel":
@@ -45,7 +45,7 @@ function act({ action, row, change }: Asked) {
   }
 }
 
-/** What makes sense for a job in this state. */
+/** Actions that are possible in the state of the job. */
 export function offered(row: Row): { canHold: boolean; canRelease: boolean } {
   return { canHold: row.state === "pending", canRelease: row.state === "held" };
 }

@@ -1,5 +1,5 @@
-// The whole queue in the browser. A short queue is one answer, renewed at every event. Of a long one the first rows are
-// that fresh; the rest is walked through page by page, at a pace that costs the service little.
+// The whole queue. A short queue is one response, fetched again after every event. Of a long one only the first rows
+// are; the rest is fetched page by page at a rate that puts little load on the service.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api, need } from "../../api/client";
@@ -8,24 +8,24 @@ import { joined, type Row } from "./rows";
 
 const HEAD_ROWS = 500;
 const PAGE_ROWS = 1000;
-const WALK_EVERY_MS = 15_000;
-const WALK_REST = 10; // times as long as the last walk took
-const ENDED = new Set(["succeeded", "failed", "cancelled", "timed_out"]);
-const NONE: readonly Row[] = [];
+const ALL_PAGES_MS = 15_000;
+const PAUSE_FACTOR = 10; // pause after a fetch of all pages, in multiples of its duration
+const FINAL_STATES = new Set(["succeeded", "failed", "cancelled", "timed_out"]);
+const NO_ROWS: readonly Row[] = [];
 
 export function useRows() {
   const head = useHead();
   const held = useHeld((head.data?.counts.held ?? 0) > 0);
-  const walk = useWalk(head.data?.next != null);
-  const gone = useGone(walk.dataUpdatedAt);
-  const all = walk.rows;
+  const pages = useAllPages(head.data?.next != null);
+  const ended = useEnded(pages.dataUpdatedAt);
+  const all = pages.rows;
   const rows = useMemo(
     () =>
       joined({
-        running: head.data?.running ?? NONE, head: head.data?.items ?? NONE, held: held.data?.items ?? NONE,
-        all: head.data?.next == null ? NONE : all, gone,
+        running: head.data?.running ?? NO_ROWS, head: head.data?.items ?? NO_ROWS, held: held.data?.items ?? NO_ROWS,
+        all: head.data?.next == null ? NO_ROWS : all, ended,
       }),
-    [head.data, held.data, all, gone],
+    [head.data, held.data, all, ended],
   );
   return { rows, counts: head.data?.counts, error: head.error, isLoading: head.isPending, refetch: head.refetch };
 }
@@ -35,7 +35,7 @@ function useHead() {
     queryKey: ["queue", "head"],
     queryFn: () => need(api.GET("/api/v1/queue", { params: { query: { limit: HEAD_ROWS } } })),
     refetchInterval: 10_000, // forecasts change without events
-    structuralSharing: false, // comparing is dearer than drawing forty rows
+    structuralSharing: false, // comparing costs more than rendering forty rows
   });
 }
 
@@ -48,19 +48,19 @@ function useHeld(isAny: boolean) {
   });
 }
 
-/** All pages, one after another; while the first walk goes on, what it has so far. */
-function useWalk(isLong: boolean) {
+/** All pages, fetched one after another. During the first fetch, the rows so far. */
+function useAllPages(isLong: boolean) {
   const queries = useQueryClient();
   const took_ms = useRef(0);
-  const [soFar, setSoFar] = useState<readonly Row[]>(NONE);
+  const [partial, setPartial] = useState<readonly Row[]>(NO_ROWS);
   const { data, dataUpdatedAt } = useQuery({
     queryKey: ["queue-all"],
     enabled: isLong,
     structuralSharing: false,
-    staleTime: WALK_EVERY_MS,
-    refetchInterval: () => Math.max(WALK_EVERY_MS, took_ms.current * WALK_REST),
+    staleTime: ALL_PAGES_MS,
+    refetchInterval: () => Math.max(ALL_PAGES_MS, took_ms.current * PAUSE_FACTOR),
     queryFn: async ({ signal }) => {
-      const began_ms = performance.now();
+      const start_ms = performance.now();
       const isFirst = queries.getQueryData(["queue-all"]) === undefined;
       const found: Row[] = [];
       let cursor: string | undefined;
@@ -68,25 +68,25 @@ function useWalk(isLong: boolean) {
         const query = { limit: PAGE_ROWS, ...(cursor ? { cursor } : {}) };
         const page = await need(api.GET("/api/v1/queue", { params: { query }, signal }));
         found.push(...page.items);
-        if (isFirst) setSoFar([...found]);
+        if (isFirst) setPartial([...found]);
         cursor = page.next ?? undefined;
       } while (cursor);
-      took_ms.current = performance.now() - began_ms;
+      took_ms.current = performance.now() - start_ms;
       return found as readonly Row[];
     },
   });
-  return { rows: data ?? soFar, dataUpdatedAt };
+  return { rows: data ?? partial, dataUpdatedAt };
 }
 
-/** Jobs that ended after the last walk. */
-function useGone(walked_ms: number): ReadonlySet<string> {
-  const [gone, setGone] = useState<ReadonlySet<string>>(new Set<string>());
+/** Jobs that ended after the last fetch of all pages. */
+function useEnded(fetched_ms: number): ReadonlySet<string> {
+  const [ended, setEnded] = useState<ReadonlySet<string>>(new Set<string>());
   useEffect(() => {
-    setGone((before) => (before.size ? new Set() : before));
+    setEnded((before) => (before.size ? new Set() : before));
     return onJobEvents((events) => {
-      const ended = events.filter((event) => ENDED.has(event.state)).map((event) => event.job);
-      if (ended.length) setGone((before) => new Set([...before, ...ended]));
+      const jobs = events.filter((event) => FINAL_STATES.has(event.state)).map((event) => event.job);
+      if (jobs.length) setEnded((before) => new Set([...before, ...jobs]));
     });
-  }, [walked_ms]);
-  return gone;
+  }, [fetched_ms]);
+  return ended;
 }

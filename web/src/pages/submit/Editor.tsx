@@ -1,4 +1,4 @@
-// The YAML editor. It and CodeMirror come as a file of their own, when the page first shows it.
+// The YAML editor. It is loaded with CodeMirror when it is first shown.
 import { autocompletion, type CompletionContext, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
@@ -7,7 +7,7 @@ import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { Compartment, EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useRef } from "react";
-import { optionsAt, placeAt } from "./complete";
+import { optionsAt, contextAt } from "./complete";
 import type { Mark } from "./document";
 import { colours, theme } from "./editorTheme";
 import type { Schema } from "./schema";
@@ -23,21 +23,21 @@ interface Props {
 export default function Editor({ label, text, schema, marks, onChange }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const known = useRef({ schema, onChange });
-  known.current = { schema, onChange };
+  const latest = useRef({ schema, onChange });
+  latest.current = { schema, onChange };
   const typed = useRef(new Set<string>());
 
   useEffect(() => {
-    const made = makeView(host.current!, text, {
+    const editor = makeView(host.current!, text, {
       changed: (next) => {
         typed.current.add(next);
-        known.current.onChange(next);
+        latest.current.onChange(next);
       },
-      schema: () => known.current.schema,
+      schema: () => latest.current.schema,
     });
-    view.current = made;
-    return () => made.destroy();
-    // Made once: later texts come by the effect below.
+    view.current = editor;
+    return () => editor.destroy();
+    // Created once; the effect below sets later texts.
     // eslint-disable-next-line
   }, []);
 
@@ -45,7 +45,7 @@ export default function Editor({ label, text, schema, marks, onChange }: Props) 
     view.current?.dispatch({ effects: labels.reconfigure(EditorView.contentAttributes.of({ "aria-label": label })) });
   }, [label]);
 
-  // What was typed here comes back a moment later, when there may be more already: only other texts are taken over.
+  // The parent returns typed text with a delay, when more may have been typed. Only texts from elsewhere are applied.
   useEffect(() => {
     const now = view.current?.state.doc.toString();
     if (now === text) typed.current.clear();
@@ -53,13 +53,13 @@ export default function Editor({ label, text, schema, marks, onChange }: Props) 
   }, [text]);
 
   useEffect(() => {
-    const made = view.current;
-    if (!made) return;
-    const end = made.state.doc.length;
-    const shown = marks.map((one) => ({
-      from: Math.min(one.from, end), to: Math.min(Math.max(one.to, one.from), end), severity: "error" as const, message: one.text,
+    const editor = view.current;
+    if (!editor) return;
+    const end = editor.state.doc.length;
+    const shown = marks.map((mark) => ({
+      from: Math.min(mark.from, end), to: Math.min(Math.max(mark.to, mark.from), end), severity: "error" as const, message: mark.text,
     }));
-    made.dispatch(setDiagnostics(made.state, shown));
+    editor.dispatch(setDiagnostics(editor.state, shown));
   }, [marks, text]);
 
   return <div ref={host} />;
@@ -67,14 +67,14 @@ export default function Editor({ label, text, schema, marks, onChange }: Props) 
 
 const labels = new Compartment();
 
-interface Needs {
+interface Callbacks {
   changed: (text: string) => void;
   schema: () => Schema | undefined;
 }
 
-/** In a shadow root, where CodeMirror adopts its style sheets instead of writing style elements, which the content
- * policy refuses. */
-function makeView(host: HTMLElement, text: string, needs: Needs): EditorView {
+/** Creates the editor in a shadow root, where CodeMirror uses adopted style sheets. The content security policy forbids
+ * style elements. */
+function makeView(host: HTMLElement, text: string, callbacks: Callbacks): EditorView {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   return new EditorView({
     root,
@@ -84,17 +84,17 @@ function makeView(host: HTMLElement, text: string, needs: Needs): EditorView {
       extensions: [
         lineNumbers(), history(), drawSelection(), replaceSelected, lintGutter(), yaml(),
         indentUnit.of("  "), syntaxHighlighting(colours), theme, EditorView.lineWrapping,
-        autocompletion({ override: [(context) => complete(context, needs.schema())], icons: false }),
+        autocompletion({ override: [(context) => complete(context, callbacks.schema())], icons: false }),
         keymap.of([...completionKeymap, ...lintKeymap, ...defaultKeymap, ...historyKeymap]),
         labels.of([]),
-        EditorView.updateListener.of((update) => update.docChanged && needs.changed(update.state.doc.toString())),
+        EditorView.updateListener.of((update) => update.docChanged && callbacks.changed(update.state.doc.toString())),
       ],
     }),
   });
 }
 
-/** Left to the browser, typing over coloured text copies its colours into a style attribute, which the content policy
- * refuses with a complaint. */
+/** Handles typing over a selection. The browser would copy the colours into a style attribute, which the content
+ * security policy forbids. */
 const replaceSelected = EditorView.domEventHandlers({
   beforeinput(event, view) {
     if (event.inputType !== "insertText" || !event.data || view.composing || view.state.selection.main.empty) return false;
@@ -105,22 +105,22 @@ const replaceSelected = EditorView.domEventHandlers({
 });
 
 function complete(context: CompletionContext, schema: Schema | undefined) {
-  const place = schema && placeAt(context.state.doc.toString(), context.pos);
-  if (!place || (place.from === context.pos && place.kind === "key" && !context.explicit)) return null;
-  const options = optionsAt(place, schema);
+  const cursor = schema && contextAt(context.state.doc.toString(), context.pos);
+  if (!cursor || (cursor.from === context.pos && cursor.kind === "key" && !context.explicit)) return null;
+  const options = optionsAt(cursor, schema);
   return {
-    from: place.from,
-    options: options.map((one, at) => ({ label: one.label, apply: one.insert, boost: -at, ...(one.info ? { info: one.info } : {}) })),
+    from: cursor.from,
+    options: options.map((option, at) => ({ label: option.label, apply: option.insert, boost: -at, ...(option.info ? { info: option.info } : {}) })),
     validFor: /^[\w.%-]*$/,
   };
 }
 
-/** Only what differs, so that the cursor stays where it is. */
+/** The changed range only, so that the cursor does not move. */
 function difference(before: string, after: string) {
   let from = 0;
   while (from < before.length && from < after.length && before[from] === after[from]) from++;
   let tail = 0;
-  const most = Math.min(before.length, after.length) - from;
-  while (tail < most && before.at(-1 - tail) === after.at(-1 - tail)) tail++;
+  const limit = Math.min(before.length, after.length) - from;
+  while (tail < limit && before.at(-1 - tail) === after.at(-1 - tail)) tail++;
   return { from, to: before.length - tail, insert: after.slice(from, after.length - tail) };
 }

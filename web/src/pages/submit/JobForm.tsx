@@ -1,9 +1,9 @@
-import { useWho } from "../../app/rights";
+import { useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { Field, Fields } from "../../ui/Field";
 import { Segments } from "../../ui/Segments";
 import { type Reading, valueAt, withField } from "./document";
-import { type FormField, MAIN, MORE, type Part, partOf, pathOfField, ROOM, shownOf, valueOf, WHEN } from "./fields";
+import { type FormField, MAIN, MORE, type Part, partOf, pathOfField, RESOURCES, shownOf, valueOf, WHEN } from "./fields";
 import { type Json, type Path, type Schema, branches, schemaAt } from "./schema";
 import styles from "./Submit.module.css";
 import { text } from "./texts";
@@ -19,64 +19,64 @@ interface Props {
 }
 
 export function JobForm(props: Props) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const { yaml, reading, onYaml } = props;
-  if (reading.faults.length > 0) return <p className={styles.note}>{say("notYaml")}</p>;
+  if (reading.faults.length > 0) return <p className={styles.note}>{t("notYaml")}</p>;
   const hasRoles = reading.data.roles !== undefined;
   const part = partOf(reading.data);
   return (
     <div className={styles.form}>
-      <Fields>{MAIN.map((one) => <FormInput key={one.name} field={one} {...props} />)}</Fields>
+      <Fields>{MAIN.map((field) => <FormInput key={field.name} field={field} {...props} />)}</Fields>
       <fieldset className={styles.group}>
-        <legend>{say("room")}</legend>
-        {hasRoles ? <p className={styles.note}>{say("roles")}</p> : (
+        <legend>{t("room")}</legend>
+        {hasRoles ? <p className={styles.note}>{t("roles")}</p> : (
           <>
             <Segments
-              label={say("part")} value={part} onChange={(next) => onYaml(withPart(yaml, next))}
-              options={[["whole", say("part.whole")], ["share", say("part.share")], ["none", say("part.none")]]}
+              label={t("part")} value={part} onChange={(next) => onYaml(withPart(yaml, next))}
+              options={[["whole", t("part.whole")], ["share", t("part.share")], ["none", t("part.none")]]}
             />
             <Fields>
-              {ROOM.filter((one) => !one.part || one.part === part).map((one) => <FormInput key={one.name} field={one} {...props} />)}
+              {RESOURCES.filter((field) => !field.part || field.part === part).map((field) => <FormInput key={field.name} field={field} {...props} />)}
             </Fields>
           </>
         )}
       </fieldset>
       <fieldset className={styles.group}>
-        <legend>{say("when")}</legend>
-        <Fields>{WHEN.map((one) => <FormInput key={one.name} field={one} {...props} />)}</Fields>
+        <legend>{t("when")}</legend>
+        <Fields>{WHEN.map((field) => <FormInput key={field.name} field={field} {...props} />)}</Fields>
       </fieldset>
       <Params {...props} />
       <details className={styles.more}>
-        <summary>{say("more")}</summary>
-        <Fields>{MORE.map((one) => <FormInput key={one.name} field={one} {...props} />)}</Fields>
+        <summary>{t("more")}</summary>
+        <Fields>{MORE.map((field) => <FormInput key={field.name} field={field} {...props} />)}</Fields>
       </details>
     </div>
   );
 }
 
 function FormInput({ field, yaml, reading, schema, errorAt, onYaml }: Props & { field: FormField }) {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   if (field.isForAdmin && !me.is_admin) return null;
   const path = pathOfField(field.name);
   const shown = shownOf(valueAt(reading.data, path));
-  const of = schema && schemaAt(schema, path);
+  const fieldSchema = schema && schemaAt(schema, path);
   const put = (typed: string) => onYaml(withField(yaml, path, valueOf(field.name, typed)));
   return (
-    <Field label={say(`field.${field.name}`)} error={errorAt(path)} isWide={field.kind === "lines" || field.name === "name"}>
-      {(given) => {
-        if (shown === null) return <input {...given} value={say("inYaml")} readOnly />;
+    <Field label={t(`field.${field.name}`)} error={errorAt(path)} isWide={field.kind === "lines" || field.name === "name"}>
+      {(control) => {
+        if (shown === null) return <input {...control} value={t("inYaml")} readOnly />;
         if (field.kind === "lines")
-          return <textarea {...given} rows={4} value={shown} spellCheck={false} onChange={(event) => put(event.target.value)} />;
+          return <textarea {...control} rows={4} value={shown} spellCheck={false} onChange={(event) => put(event.target.value)} />;
         if (field.kind === "choice") return (
-          <select {...given} value={shown} onChange={(event) => put(event.target.value)}>
-            <option value="">{say("usual")}</option>
-            {choices(of, schema).map((one) => <option key={one}>{one}</option>)}
+          <select {...control} value={shown} onChange={(event) => put(event.target.value)}>
+            <option value="">{t("usual")}</option>
+            {choices(fieldSchema, schema).map((choice) => <option key={choice}>{choice}</option>)}
           </select>
         );
         return (
           <input
-            {...given} value={shown} autoComplete="off" spellCheck={false} placeholder={example(of)}
+            {...control} value={shown} autoComplete="off" spellCheck={false} placeholder={example(fieldSchema)}
             onChange={(event) => put(event.target.value)}
           />
         );
@@ -85,20 +85,20 @@ function FormInput({ field, yaml, reading, schema, errorAt, onYaml }: Props & { 
   );
 }
 
-/** What the file leaves open, to be filled in for this submission. */
+/** Parameters of the job file, to be set for this submission. */
 function Params({ reading, params, onParams }: Props) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const own = reading.data.params;
   if (!own || typeof own !== "object" || Array.isArray(own) || Object.keys(own).length === 0) return null;
   return (
     <fieldset className={styles.group}>
-      <legend>{say("params")}</legend>
+      <legend>{t("params")}</legend>
       <Fields>
-        {Object.entries(own).map(([name, usual]) => (
-          <Field key={name} label={name} hint={usual === null ? say("paramNeeded") : ""}>
-            {(given) => (
+        {Object.entries(own).map(([name, preset]) => (
+          <Field key={name} label={name} hint={preset === null ? t("paramNeeded") : ""}>
+            {(control) => (
               <input
-                {...given} value={params[name] ?? ""} placeholder={usual === null ? "" : String(usual)} autoComplete="off"
+                {...control} value={params[name] ?? ""} placeholder={preset === null ? "" : String(preset)} autoComplete="off"
                 onChange={(event) => onParams({ ...params, [name]: event.target.value })}
               />
             )}
@@ -116,11 +116,11 @@ function withPart(yaml: string, part: Part): string {
   return withField(bare, ["cpu"], 1);
 }
 
-function example(of: Schema | null | undefined): string {
-  const first = of?.examples?.find((one) => typeof one !== "object");
+function example(schema: Schema | null | undefined): string {
+  const first = schema?.examples?.find((candidate) => typeof candidate !== "object");
   return first === undefined ? "" : String(first as Json);
 }
 
-function choices(of: Schema | null | undefined, root: Schema | undefined): string[] {
-  return of && root ? branches(of, root).flatMap((one) => one.enum ?? []).map(String) : [];
+function choices(schema: Schema | null | undefined, root: Schema | undefined): string[] {
+  return schema && root ? branches(schema, root).flatMap((branch) => branch.enum ?? []).map(String) : [];
 }

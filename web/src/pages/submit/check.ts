@@ -1,11 +1,11 @@
-// What is wrong with a job file, found while it is typed. The service checks again, and knows more.
+// Checks a job file against its schema while it is typed. The service has further checks.
 import { branches, type Json, type Path, type Schema } from "./schema";
 
 export type Fault = "unknown" | "missing" | "choice" | "shape" | "number" | "empty";
 export interface Problem {
   path: Path;
   fault: Fault;
-  /** What would do: names, choices, an example. */
+  /** Valid input: names, choices or an example. */
   hint: string;
 }
 
@@ -14,20 +14,20 @@ export function check(value: Json, root: Schema): Problem[] {
 }
 
 function problems(value: Json, schema: Schema, root: Schema, path: Path): Problem[] {
-  const tried = branches(schema, root);
-  const fitting = tried.filter((one) => isOfType(value, one));
-  if (fitting.length === 0) return [{ path, fault: "shape", hint: hintOf(schema, tried) }];
+  const alternatives = branches(schema, root);
+  const matching = alternatives.filter((branch) => isOfType(value, branch));
+  if (matching.length === 0) return [{ path, fault: "shape", hint: hintOf(schema, alternatives) }];
   let best: Problem[] | null = null;
-  for (const one of fitting) {
-    const found = inside(value, one, root, path);
+  for (const branch of matching) {
+    const found = inside(value, branch, root, path);
     if (found.length === 0) return [];
-    // The branch that goes deepest is the one that was meant.
+    // Report the branch with the deepest problem: it is most likely the intended one.
     if (best === null || depth(found) > depth(best)) best = found;
   }
-  return best!.map((one) => (isVague(one, path) ? { ...one, hint: hintOf(schema, tried) || one.hint } : one));
+  return best!.map((problem) => (isVague(problem, path) ? { ...problem, hint: hintOf(schema, alternatives) || problem.hint } : problem));
 }
 
-/** About this value as a whole: all that would do instead is worth more than what one branch wants. */
+/** The problem concerns the whole value, so the hint should cover all branches. */
 function isVague(problem: Problem, path: Path): boolean {
   return problem.path.length === path.length && ["choice", "shape", "empty"].includes(problem.fault);
 }
@@ -56,31 +56,31 @@ function ofNumber(value: number, schema: Schema, path: Path): Problem[] {
 
 function ofList(value: Json[], schema: Schema, root: Schema, path: Path): Problem[] {
   if (value.length < (schema.minItems ?? 0)) return [{ path, fault: "empty", hint: "" }];
-  return schema.items ? value.flatMap((one, at) => problems(one, schema.items!, root, [...path, at])) : [];
+  return schema.items ? value.flatMap((item, at) => problems(item, schema.items!, root, [...path, at])) : [];
 }
 
 function ofObject(value: Record<string, Json>, schema: Schema, root: Schema, path: Path): Problem[] {
   const missing = (schema.required ?? []).filter((name) => !(name in value));
   const found: Problem[] = missing.map((name) => ({ path, fault: "missing", hint: name }));
-  for (const [name, one] of Object.entries(value)) {
+  for (const [name, member] of Object.entries(value)) {
     const own = schema.properties?.[name] ?? schema.additionalProperties;
     if (own === false) found.push({ path: [...path, name], fault: "unknown", hint: like(name, schema) });
-    else if (typeof own === "object" && !(one === null && isOpen(own))) found.push(...problems(one, own, root, [...path, name]));
+    else if (typeof own === "object" && !(member === null && isOpen(own))) found.push(...problems(member, own, root, [...path, name]));
   }
   return [...found, ...oneOfRequired(value, schema, path)];
 }
 
-/** "One of these must be there." */
+/** Rules of the form "at least one of these is required". */
 function oneOfRequired(value: Record<string, Json>, schema: Schema, path: Path): Problem[] {
   const rules = [...(schema.allOf ?? []), ...(schema.properties && schema.anyOf ? [{ anyOf: schema.anyOf }] : [])];
   return rules.flatMap((rule) => {
-    const sets = (rule.anyOf ?? []).map((one) => one.required ?? []);
+    const sets = (rule.anyOf ?? []).map((branch) => branch.required ?? []);
     if (sets.length === 0 || sets.some((names) => names.every((name) => name in value))) return [];
     return [{ path, fault: "missing" as const, hint: sets.flat().join(", ") }];
   });
 }
 
-/** Nothing after the colon: whoever types is not done. */
+/** Whether a field may be empty while it is being typed. */
 function isOpen(schema: Schema): boolean {
   return schema.type === undefined;
 }
@@ -99,18 +99,18 @@ function isA(value: Json, type: string): boolean {
   return typeof value === type;
 }
 
-function hintOf(schema: Schema, tried: readonly Schema[]): string {
-  const choices = tried.flatMap((one) => one.enum ?? []);
+function hintOf(schema: Schema, alternatives: readonly Schema[]): string {
+  const choices = alternatives.flatMap((branch) => branch.enum ?? []);
   if (choices.length > 0) return choices.join(", ");
-  return (schema.examples ?? []).slice(0, 3).map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ");
+  return (schema.examples ?? []).slice(0, 3).map((example) => (typeof example === "string" ? example : JSON.stringify(example))).join(", ");
 }
 
 function depth(found: readonly Problem[]): number {
-  return Math.max(...found.map((one) => one.path.length));
+  return Math.max(...found.map((problem) => problem.path.length));
 }
 
-/** A name that may have been meant. */
+/** The known name that is most similar. */
 function like(name: string, schema: Schema): string {
   const names = Object.keys(schema.properties ?? {});
-  return names.find((one) => one.startsWith(name) || name.startsWith(one)) ?? names.find((one) => one[0] === name[0]) ?? "";
+  return names.find((known) => known.startsWith(name) || name.startsWith(known)) ?? names.find((known) => known[0] === name[0]) ?? "";
 }

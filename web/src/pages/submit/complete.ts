@@ -1,13 +1,13 @@
-// What can be typed at a place in a job file, by the schema.
+// Completions at a position in a job file, from the schema.
 import { branches, type Path, type Schema, schemaAt } from "./schema";
 
-export interface Place {
+export interface CursorContext {
   kind: "key" | "value";
-  /** Of the mapping, for a key; of the field, for a value. */
+  /** Path of the mapping for a key, of the field for a value. */
   path: Path;
-  /** Where the word begins that is being typed. */
+  /** Start of the word being typed. */
   from: number;
-  /** Names that the mapping has already. */
+  /** Names that the mapping already contains. */
   used: ReadonlySet<string>;
 }
 export interface Option {
@@ -16,8 +16,8 @@ export interface Option {
   info: string;
 }
 
-/** By indentation, so that it works while the text is not YAML yet. */
-export function placeAt(text: string, at: number): Place | null {
+/** Uses the indentation, so that it works while the text is not valid YAML. */
+export function contextAt(text: string, at: number): CursorContext | null {
   const lines = text.slice(0, at).split("\n");
   const now = lines.at(-1)!;
   if (/^\s*#/.test(now)) return null;
@@ -27,17 +27,17 @@ export function placeAt(text: string, at: number): Place | null {
   if (value) return { kind: "value", path: [...above(lines, value[1]!), value[2]!], from: at - value[3]!.length, used: new Set() };
   if (item && !key) return { kind: "value", path: above(lines, item[1]! + "- "), from: at - item[2]!.length, used: new Set() };
   if (!key) return null;
-  return { kind: "key", path: above(lines, key[1]!), from: at - key[2]!.length, used: usedBeside(text, at, key[1]!.length) };
+  return { kind: "key", path: above(lines, key[1]!), from: at - key[2]!.length, used: siblingKeys(text, at, key[1]!.length) };
 }
 
-export function optionsAt(place: Place, root: Schema): Option[] {
-  const schema = schemaAt(root, place.path);
+export function optionsAt(context: CursorContext, root: Schema): Option[] {
+  const schema = schemaAt(root, context.path);
   if (!schema) return [];
-  return place.kind === "key" ? keys(schema, root, place.used) : values(schema, root);
+  return context.kind === "key" ? keys(schema, root, context.used) : values(schema, root);
 }
 
 function keys(schema: Schema, root: Schema, used: ReadonlySet<string>): Option[] {
-  const found = branches(schema, root).flatMap((one) => Object.entries(one.properties ?? {}));
+  const found = branches(schema, root).flatMap((branch) => Object.entries(branch.properties ?? {}));
   return found
     .filter(([name]) => !used.has(name))
     .map(([name, of]) => ({ label: name, insert: isBlock(of, root) ? `${name}:\n  ` : `${name}: `, info: of.description ?? "" }));
@@ -45,25 +45,25 @@ function keys(schema: Schema, root: Schema, used: ReadonlySet<string>): Option[]
 
 function values(schema: Schema, root: Schema): Option[] {
   const all = branches(schema, root);
-  const fixed = all.flatMap((one) => [...(one.enum ?? []), ...(one.const === undefined ? [] : [one.const])]);
-  const both = all.some((one) => one.type === "boolean") ? [true, false] : [];
-  const examples = (schema.examples ?? []).filter((one) => typeof one !== "object");
+  const fixed = all.flatMap((branch) => [...(branch.enum ?? []), ...(branch.const === undefined ? [] : [branch.const])]);
+  const both = all.some((branch) => branch.type === "boolean") ? [true, false] : [];
+  const examples = (schema.examples ?? []).filter((example) => typeof example !== "object");
   const labels = new Set([...fixed, ...both, ...examples].map(String));
   return [...labels].map((label) => ({ label, insert: label, info: "" }));
 }
 
 function isBlock(schema: Schema, root: Schema): boolean {
   const all = branches(schema, root);
-  return all.length > 0 && all.every((one) => one.type === "object");
+  return all.length > 0 && all.every((branch) => branch.type === "object");
 }
 
-/** The names that the lines above lead through. */
+/** The path given by the lines above. */
 function above(lines: readonly string[], start: string): Path {
   const path: (string | number)[] = [];
   let indent = start.length;
   if (start.includes("- ")) {
     path.unshift(0);
-    indent = start.indexOf("- ") + 1; // a list may stand as deep as the name it belongs to
+    indent = start.indexOf("- ") + 1; // a list may have the same indentation as its key
   }
   for (let at = lines.length - 2; at >= 0 && indent > 0; at--) {
     const found = /^(\s*)(- )?([\w-]+):\s*$/.exec(lines[at]!);
@@ -84,7 +84,7 @@ function above(lines: readonly string[], start: string): Path {
   return path;
 }
 
-function usedBeside(text: string, at: number, indent: number): Set<string> {
+function siblingKeys(text: string, at: number, indent: number): Set<string> {
   const found = new Set<string>();
   const lines = text.split("\n");
   const here = text.slice(0, at).split("\n").length - 1;

@@ -1,4 +1,4 @@
-// The job file as text, and what it says. Text is the truth: the form reads it and writes into it.
+// The job file as text. The text is authoritative: the form reads from it and writes to it.
 import { type Document, isMap, isScalar, isSeq, parseDocument } from "yaml";
 import type { Json, Path } from "./schema";
 
@@ -18,19 +18,19 @@ export interface Mark {
 export interface Reading {
   document: Document;
   data: Record<string, Json>;
-  /** Where the text is not YAML. */
+  /** YAML syntax errors. */
   faults: Mark[];
 }
 
 export function read(text: string): Reading {
   const document = parseDocument(text, { prettyErrors: false });
-  const faults = document.errors.map((one) => ({ from: one.pos[0], to: one.pos[1], text: one.message }));
+  const faults = document.errors.map((error) => ({ from: error.pos[0], to: error.pos[1], text: error.message }));
   const data = faults.length === 0 ? (document.toJS({ maxAliasCount: 100 }) as Json) : null;
   const isFields = data !== null && typeof data === "object" && !Array.isArray(data);
   return { document, data: isFields ? data : {}, faults };
 }
 
-/** The text with one field changed; comments and the rest stay as they are. Nothing: the field goes. */
+/** The text with one field changed; comments and everything else stay. `undefined` removes the field. */
 export function withField(text: string, path: Path, value: Json | undefined): string {
   const document = parseDocument(text);
   if (document.errors.length > 0) return text;
@@ -54,20 +54,20 @@ export function valueAt(data: Json | undefined, path: Path): Json | undefined {
   return found;
 }
 
-/** "roles[0].gpus" as the service writes it. */
+/** Path of a field in the service's notation, "roles[0].gpus". */
 export function pathOf(field: string): Path {
   const inside = field.replace(/^file\.?/, "");
   const steps = inside.match(/[^.[\]]+/g) ?? [];
   return steps.map((step) => (/^\d+$/.test(step) ? Number(step) : step));
 }
 
-/** Where a path stands in the text: what is there, else the nearest that is. */
+/** Position of a path in the text, or of its nearest existing parent. */
 export function spanOf(document: Document, path: Path): [number, number] {
   let node: unknown = document.contents;
   let span: [number, number] = [0, 0];
   for (const step of path) {
     if (isMap(node)) {
-      const pair = node.items.find((one) => isScalar(one.key) && String(one.key.value) === String(step));
+      const pair = node.items.find((entry) => isScalar(entry.key) && String(entry.key.value) === String(step));
       if (!pair) return span;
       const key = (pair.key as { range?: number[] }).range;
       const value = (pair.value as { range?: number[] } | null)?.range;

@@ -2,7 +2,7 @@ import { HighlightStyle } from "@codemirror/language";
 import { EditorView } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-/** Colours are the page's tokens, so the editor turns dark with the page. */
+/** Uses the colour tokens of the page, so the editor follows its theme. */
 export const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--accent)", fontWeight: "550" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--text)" },

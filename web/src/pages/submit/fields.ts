@@ -1,4 +1,4 @@
-// What the form offers: the fields that most jobs need. The rest is written in YAML.
+// Fields of the form: those that most jobs need. The others are set in YAML.
 import type { Json, Path } from "./schema";
 
 export type FieldName =
@@ -9,7 +9,7 @@ export type Part = "whole" | "share" | "none";
 export interface FormField {
   name: FieldName;
   kind: "text" | "lines" | "choice";
-  /** Only for this way to ask for GPUs. */
+  /** Only shown for this kind of GPU request. */
   part?: Part;
   isForAdmin?: boolean;
 }
@@ -18,7 +18,7 @@ export const MAIN: readonly FormField[] = [
   { name: "name", kind: "text" },
   { name: "command", kind: "lines" },
 ];
-export const ROOM: readonly FormField[] = [
+export const RESOURCES: readonly FormField[] = [
   { name: "gpus", kind: "text", part: "whole" },
   { name: "share.memory", kind: "text", part: "share" },
   { name: "share.sm", kind: "text", part: "share" },
@@ -41,7 +41,7 @@ export const MORE: readonly FormField[] = [
   { name: "workdir", kind: "text" },
   { name: "image", kind: "text" },
 ];
-export const ALL = [...MAIN, ...ROOM, ...WHEN, ...MORE];
+export const ALL = [...MAIN, ...RESOURCES, ...WHEN, ...MORE];
 
 export function pathOfField(name: FieldName): Path {
   return name.split(".");
@@ -49,17 +49,17 @@ export function pathOfField(name: FieldName): Path {
 
 const TEXTS: readonly FieldName[] = ["name", "command", "gpu_model", "queue", "tenant", "app", "workdir", "image"];
 
-/** "4" is a number in the file, except where a name is asked for. Nothing: the field goes. */
+/** The value to store: numbers as numbers, except in text fields. `undefined` for empty input. */
 export function valueOf(name: FieldName, typed: string): Json | undefined {
   if (typed.trim() === "") return undefined;
   if (TEXTS.includes(name)) return typed;
   return /^\d+(\.\d+)?$/.test(typed.trim()) ? Number(typed) : typed.trim();
 }
 
-/** As the form shows it; what the form cannot hold stays in the YAML. */
+/** The value as shown in the form, or null if it can only be edited in YAML. */
 export function shownOf(value: Json | undefined): string | null {
   if (value === undefined || value === null) return "";
-  if (Array.isArray(value)) return value.every((one) => typeof one !== "object") ? value.join(" ") : null;
+  if (Array.isArray(value)) return value.every((item) => typeof item !== "object") ? value.join(" ") : null;
   return typeof value === "object" ? null : String(value);
 }
 

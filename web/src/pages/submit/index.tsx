@@ -1,6 +1,6 @@
 import { lazy, Suspense, useMemo, useState } from "react";
 import { Link } from "wouter";
-import { maySubmit, useWho } from "../../app/rights";
+import { maySubmit, useCurrentUser } from "../../app/permissions";
 import { useTexts } from "../../i18n";
 import { Button } from "../../ui/Button";
 import { Empty } from "../../ui/Empty";
@@ -23,14 +23,14 @@ type View = "both" | "form" | "yaml";
 const NARROW_PX = 760;
 
 export default function SubmitPage() {
-  const say = useTexts(text);
-  const me = useWho();
+  const t = useTexts(text);
+  const me = useCurrentUser();
   return (
     <>
       {maySubmit(me) ? <Submit /> : (
         <>
-          <PageHead title={say("title")} />
-          <Empty text={say("mayNot")} />
+          <PageHead title={t("title")} />
+          <Empty text={t("mayNot")} />
         </>
       )}
     </>
@@ -38,29 +38,29 @@ export default function SubmitPage() {
 }
 
 function Submit() {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const schema = useSchema();
   const draft = useDraft(schema.data);
   const [view, setView] = useState<View>(() => (window.innerWidth > NARROW_PX ? "both" : "form"));
-  const inWords = (problem: Problem) => say(`fault.${problem.fault}`, { hint: problem.hint || "–" });
+  const asText = (problem: Problem) => t(`fault.${problem.fault}`, { hint: problem.hint || "–" });
   const errorAt = (path: Path) => {
-    if (draft.refusedAt && isSame(draft.refusedAt, path)) return wordsOf(draft.refusal);
-    const own = draft.problems.find((one) => isSame(one.path, path));
-    return own ? inWords(own) : "";
+    if (draft.refusedAt && isSame(draft.refusedAt, path)) return refusalText(draft.refusal);
+    const own = draft.problems.find((problem) => isSame(problem.path, path));
+    return own ? asText(own) : "";
   };
-  const marks = useMarks(draft, inWords);
+  const marks = useMarks(draft, asText);
   return (
     <>
-      <PageHead title={say("title")}>
+      <PageHead title={t("title")}>
         <Segments
-          label={say("view")} value={view} onChange={setView}
-          options={[["both", say("view.both")], ["form", say("view.form")], ["yaml", say("view.yaml")]]}
+          label={t("view")} value={view} onChange={setView}
+          options={[["both", t("view.both")], ["form", t("view.form")], ["yaml", t("view.yaml")]]}
         />
       </PageHead>
       {schema.error && <ErrorBox error={schema.error} onRetry={() => void schema.refetch()} />}
       <div className={styles.columns} data-view={view}>
         {view !== "yaml" && (
-          <Panel title={say("form")}>
+          <Panel title={t("form")}>
             <JobForm
               yaml={draft.yaml} reading={draft.reading} schema={schema.data} errorAt={errorAt} params={draft.params}
               onYaml={draft.put} onParams={draft.setParams}
@@ -68,14 +68,14 @@ function Submit() {
           </Panel>
         )}
         {view !== "form" && (
-          <Panel title={say("file")} note={say("fileNote")}>
+          <Panel title={t("file")} note={t("fileNote")}>
             <Suspense fallback={<Loading />}>
-              <Editor label={say("editor")} text={draft.yaml} schema={schema.data} marks={marks} onChange={draft.put} />
+              <Editor label={t("editor")} text={draft.yaml} schema={schema.data} marks={marks} onChange={draft.put} />
             </Suspense>
             <Problems marks={marks} />
           </Panel>
         )}
-        <div className={styles.side}><Ahead draft={draft} problems={marks.length} /></div>
+        <div className={styles.side}><PlanPanel draft={draft} problems={marks.length} /></div>
       </div>
     </>
   );
@@ -83,38 +83,38 @@ function Submit() {
 
 type Draft = ReturnType<typeof useDraft>;
 
-function Ahead({ draft, problems }: { draft: Draft; problems: number }) {
-  const say = useTexts(text);
-  const { plan, send, ask } = draft;
+function PlanPanel({ draft, problems }: { draft: Draft; problems: number }) {
+  const t = useTexts(text);
+  const { plan, send, submission } = draft;
   const isRefused = draft.refusal !== undefined || plan.data?.refused != null;
   return (
     <>
-      <Panel title={say("plan")} note={say("planNote")}>
-        <div aria-live="polite" className={ask && plan.isSettled ? undefined : styles.pale}>
-          {!ask ? <p className={styles.note}>{say("mend", { n: problems })}</p>
+      <Panel title={t("plan")} note={t("planNote")}>
+        <div aria-live="polite" className={submission && plan.isSettled ? undefined : styles.pale}>
+          {!submission ? <p className={styles.note}>{t("fixFirst", { n: problems })}</p>
             : plan.error ? <ErrorBox error={plan.error} />
-            : plan.data ? <PlanView plan={plan.data} gpus={gpusOf(ask.file)} />
+            : plan.data ? <PlanView plan={plan.data} gpus={gpusOf(submission.file)} />
             : <Loading />}
         </div>
-        <Button kind="primary" disabled={!ask || send.isPending || isRefused} onClick={() => ask && send.mutate(ask)}>
-          {say("send")}
+        <Button kind="primary" disabled={!submission || send.isPending || isRefused} onClick={() => submission && send.mutate(submission)}>
+          {t("send")}
         </Button>
         {send.error && <ErrorBox error={send.error} />}
       </Panel>
-      {send.data && <Sent send={send.data} />}
+      {send.data && <Submitted send={send.data} />}
     </>
   );
 }
 
-function Sent({ send }: { send: NonNullable<Draft["send"]["data"]> }) {
-  const say = useTexts(text);
+function Submitted({ send }: { send: NonNullable<Draft["send"]["data"]> }) {
+  const t = useTexts(text);
   return (
     <div className={styles.sent} role="status">
-      <strong>{say("sent", { n: send.jobs.length })}</strong>
+      <strong>{t("sent", { n: send.jobs.length })}</strong>
       <ul>
         {send.jobs.slice(0, 10).map((job) => <li key={job.id}><Link href={`/jobs/${job.id}`}>{job.name || job.id}</Link></li>)}
       </ul>
-      <Link href="/queue">{say("toQueue")}</Link>
+      <Link href="/queue">{t("toQueue")}</Link>
       {send.warnings.map((line) => <p key={line}>{line}</p>)}
     </div>
   );
@@ -122,24 +122,24 @@ function Sent({ send }: { send: NonNullable<Draft["send"]["data"]> }) {
 
 function Problems({ marks }: { marks: readonly Mark[] }) {
   if (marks.length === 0) return null;
-  return <ul className={styles.problems}>{marks.slice(0, 5).map((one) => <li key={`${one.from} ${one.text}`}>{one.text}</li>)}</ul>;
+  return <ul className={styles.problems}>{marks.slice(0, 5).map((mark) => <li key={`${mark.from} ${mark.text}`}>{mark.text}</li>)}</ul>;
 }
 
-function useMarks(draft: Draft, inWords: (problem: Problem) => string): Mark[] {
+function useMarks(draft: Draft, asText: (problem: Problem) => string): Mark[] {
   const { reading, problems, refusal, refusedAt } = draft;
-  const words = problems.map(inWords).join("\n");
+  const words = problems.map(asText).join("\n");
   return useMemo(() => {
-    const mark = (path: Path, told: string): Mark => {
+    const mark = (path: Path, message: string): Mark => {
       const [from, to] = spanOf(reading.document, path);
-      return { from, to, text: path.length > 0 ? `${path.join(".")}: ${told}` : told };
+      return { from, to, text: path.length > 0 ? `${path.join(".")}: ${message}` : message };
     };
-    const found = problems.map((one, at) => mark(one.path, words.split("\n")[at]!));
-    const refused = refusal && refusedAt ? [mark(refusedAt, wordsOf(refusal))] : [];
+    const found = problems.map((problem, at) => mark(problem.path, words.split("\n")[at]!));
+    const refused = refusal && refusedAt ? [mark(refusedAt, refusalText(refusal))] : [];
     return [...reading.faults, ...found, ...refused];
   }, [reading, problems, refusal, refusedAt?.join("."), words]);
 }
 
-function wordsOf(refusal: { message: string; cure: string } | undefined): string {
+function refusalText(refusal: { message: string; cure: string } | undefined): string {
   return refusal ? (refusal.cure ? `${refusal.message} – ${refusal.cure}` : refusal.message) : "";
 }
 
@@ -147,7 +147,7 @@ function isSame(a: Path, b: Path): boolean {
   return a.length === b.length && a.every((step, at) => String(step) === String(b[at]));
 }
 
-/** In all, if the file says it plainly. */
+/** Number of GPUs of all tasks, if the file states it directly. */
 function gpusOf(file: Record<string, unknown>): number | null {
   const { gpus, count = 1 } = file;
   return typeof gpus === "number" && typeof count === "number" ? gpus * count : null;

@@ -1,4 +1,4 @@
-// The job file's schema, as far as an editor needs it.
+// The parts of JSON Schema that the editor uses.
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Path = readonly (string | number)[];
 export interface Schema {
@@ -24,20 +24,20 @@ export interface Schema {
   maxItems?: number;
 }
 
-/** With what it refers to filled in. */
+/** The schema with its `$ref` resolved. */
 export function resolved(schema: Schema, root: Schema): Schema {
   if (!schema.$ref) return schema;
   const name = schema.$ref.split("/").at(-1)!;
   return { ...root.$defs?.[name], ...schema, $ref: undefined };
 }
 
-/** The schema itself, and whatever it allows instead of itself. */
+/** The alternatives of a schema (`anyOf`), or the schema itself. */
 export function branches(schema: Schema, root: Schema): Schema[] {
-  const one = resolved(schema, root);
-  return one.anyOf && !one.properties ? one.anyOf.flatMap((other) => branches(other, root)) : [one];
+  const target = resolved(schema, root);
+  return target.anyOf && !target.properties ? target.anyOf.flatMap((other) => branches(other, root)) : [target];
 }
 
-/** What may stand at a path; nothing where the schema does not say. */
+/** The schema at a path, or null if the schema does not define it. */
 export function schemaAt(root: Schema, path: Path): Schema | null {
   let found: Schema | null = root;
   for (const step of path) {
@@ -48,13 +48,13 @@ export function schemaAt(root: Schema, path: Path): Schema | null {
 }
 
 function below(schema: Schema, step: string | number, root: Schema): Schema | null {
-  for (const one of branches(schema, root)) {
+  for (const branch of branches(schema, root)) {
     if (typeof step === "number") {
-      if (one.items) return one.items;
+      if (branch.items) return branch.items;
     } else {
-      const own = one.properties?.[step];
+      const own = branch.properties?.[step];
       if (own) return own;
-      if (typeof one.additionalProperties === "object") return one.additionalProperties;
+      if (typeof branch.additionalProperties === "object") return branch.additionalProperties;
     }
   }
   return null;

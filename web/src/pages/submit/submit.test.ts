@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { check } from "./check";
-import { optionsAt, placeAt } from "./complete";
+import { optionsAt, contextAt } from "./complete";
 import { pathOf, read, spanOf, withField } from "./document";
 import { partOf, valueOf } from "./fields";
 import type { Schema } from "./schema";
@@ -21,7 +21,7 @@ const schema: Schema = {
   allOf: [{ anyOf: [{ required: ["command"] }, { required: ["roles"] }] }],
 };
 
-test("what is right has no problems", () => {
+test("a valid job file has no problems", () => {
   expect(check({ name: "a", gpus: 2, command: "x", slo: { deadline: "2h" } }, schema)).toEqual([]);
 });
 
@@ -33,26 +33,26 @@ test.each([
   [{ command: "x", slo: { deadline: "soon" } }, ["slo", "deadline"], "shape", "2h"],
   [{ name: "a" }, [], "missing", "command, roles"],
   [{ roles: [{ gpus: 1 }] }, ["roles", 0], "missing", "name"],
-])("%o is refused where it is wrong", (file, path, fault, hint) => {
+])("%o is reported at the wrong field", (file, path, fault, hint) => {
   expect(check(file as never, schema)).toEqual([{ path, fault, hint }]);
 });
 
-test("names that are not used yet are offered, nested ones too", () => {
-  const top = placeAt("name: a\nco", 10)!;
+test("unused names are offered, also in nested mappings", () => {
+  const top = contextAt("name: a\nco", 10)!;
   expect(top).toMatchObject({ kind: "key", path: [], from: 8 });
-  expect(optionsAt(top, schema).map((one) => one.label)).toEqual(["gpus", "priority", "slo", "roles", "command"]);
+  expect(optionsAt(top, schema).map((option) => option.label)).toEqual(["gpus", "priority", "slo", "roles", "command"]);
   const inside = "slo:\n  de";
-  expect(optionsAt(placeAt(inside, inside.length)!, schema).map((one) => one.insert)).toEqual(["deadline: "]);
+  expect(optionsAt(contextAt(inside, inside.length)!, schema).map((option) => option.insert)).toEqual(["deadline: "]);
   const item = "roles:\n  - name: a\n    g";
-  expect(placeAt(item, item.length)).toMatchObject({ kind: "key", path: ["roles", 0] });
+  expect(contextAt(item, item.length)).toMatchObject({ kind: "key", path: ["roles", 0] });
 });
 
-test("values are offered where there are some to choose from", () => {
+test("values are offered for fields with choices", () => {
   const value = "priority: ";
-  expect(optionsAt(placeAt(value, value.length)!, schema).map((one) => one.label)).toEqual(["low", "high"]);
+  expect(optionsAt(contextAt(value, value.length)!, schema).map((option) => option.label)).toEqual(["low", "high"]);
 });
 
-test("a field of the form changes its line and nothing else", () => {
+test("a form field changes only its own line", () => {
   const before = "# mine\nname: a # so called\ngpus: 1\n";
   expect(withField(before, ["gpus"], 4)).toBe("# mine\nname: a # so called\ngpus: 4\n");
   const deep = withField(before, ["slo", "deadline"], "2h");
@@ -60,14 +60,14 @@ test("a field of the form changes its line and nothing else", () => {
   expect(withField(deep, ["slo", "deadline"], undefined)).toBe(before);
 });
 
-test("errors of the service point at the text", () => {
+test("errors of the service are mapped to positions in the text", () => {
   const text = "name: a\nslo:\n  deadline: never\n";
   expect(pathOf("file.roles[0].gpus")).toEqual(["roles", 0, "gpus"]);
   const [from, to] = spanOf(read(text).document, pathOf("file.slo.deadline"));
   expect(text.slice(from, to)).toBe("deadline: never");
 });
 
-test("typed numbers are numbers, names are not", () => {
+test("typed numbers become numbers, except in text fields", () => {
   expect(valueOf("gpus", "4")).toBe(4);
   expect(valueOf("name", "4")).toBe("4");
   expect(valueOf("estimate", "2h")).toBe("2h");

@@ -7,7 +7,7 @@ import { FIRST_TEXT, pathOf, read } from "./document";
 import type { Path, Schema } from "./schema";
 import { usePlan } from "./usePlan";
 
-const KEPT = ["draft"];
+const DRAFT_KEY = ["draft"];
 
 export function useSchema() {
   return useQuery({
@@ -17,36 +17,36 @@ export function useSchema() {
   });
 }
 
-/** The job file being written. It outlives a look at another page, and goes with the token. */
+/** The job file being edited. It is kept while other pages are shown and dropped at logout. */
 export function useDraft(schema: Schema | undefined) {
   const queries = useQueryClient();
-  const [yaml, setYaml] = useState(() => queries.getQueryData<string>(KEPT) ?? FIRST_TEXT);
+  const [yaml, setYaml] = useState(() => queries.getQueryData<string>(DRAFT_KEY) ?? FIRST_TEXT);
   const [params, setParams] = useState<Record<string, string>>({});
   const reading = useMemo(() => read(yaml), [yaml]);
   const problems = useMemo(() => (schema && reading.faults.length === 0 ? check(reading.data, schema) : []), [reading, schema]);
-  const isSound = schema !== undefined && reading.faults.length === 0 && problems.length === 0;
+  const isValid = schema !== undefined && reading.faults.length === 0 && problems.length === 0;
   const filled = useMemo(() => Object.fromEntries(Object.entries(params).filter(([, value]) => value !== "")), [params]);
-  const ask = useMemo(() => (isSound ? { file: reading.data, params: filled } : null), [isSound, reading, filled]);
-  const plan = usePlan(ask);
+  const submission = useMemo(() => (isValid ? { file: reading.data, params: filled } : null), [isValid, reading, filled]);
+  const plan = usePlan(submission);
   const send = useSend();
-  const refusal = [send.error, plan.error].find((one) => one instanceof ApiError && one.field) as ApiError | undefined;
+  const refusal = [send.error, plan.error].find((error) => error instanceof ApiError && error.field) as ApiError | undefined;
   const put = (next: string) => {
-    queries.setQueryDefaults(KEPT, { gcTime: Infinity });
-    queries.setQueryData(KEPT, next);
+    queries.setQueryDefaults(DRAFT_KEY, { gcTime: Infinity });
+    queries.setQueryData(DRAFT_KEY, next);
     if (send.error) send.reset();
     setYaml(next);
   };
-  const refusedAt: Path | null = isSound && refusal ? pathOf(refusal.field) : null;
-  return { yaml, put, params, setParams, reading, problems, isSound, ask, plan, send, refusal, refusedAt };
+  const refusedAt: Path | null = isValid && refusal ? pathOf(refusal.field) : null;
+  return { yaml, put, params, setParams, reading, problems, isValid, submission, plan, send, refusal, refusedAt };
 }
 
-/** One submission, however often it is sent: the key changes when it has been answered. */
+/** Sends a submission. The idempotency key stays the same until a response arrives, so repeats create no second job. */
 function useSend() {
   const queries = useQueryClient();
   const key = useRef(newKey());
   return useMutation({
-    mutationFn: (ask: object) =>
-      need(api.POST("/api/v1/jobs", { body: ask as never, params: { header: { "Idempotency-Key": key.current } } })),
+    mutationFn: (submission: object) =>
+      need(api.POST("/api/v1/jobs", { body: submission as never, params: { header: { "Idempotency-Key": key.current } } })),
     onSettled: () => {
       key.current = newKey();
     },
@@ -55,5 +55,5 @@ function useSend() {
 }
 
 function newKey(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -4,30 +4,30 @@ import { api, need, type Schemas } from "../../api/client";
 import type { Json } from "./schema";
 
 export type Plan = Schemas["WhatIfView"];
-export interface Ask {
+export interface Submission {
   file: Record<string, Json>;
   params: Record<string, string>;
 }
 
 const PAUSE_MS = 500;
-const RENEW_MS = 10_000;
+const REFETCH_MS = 10_000;
 
-/** What the job would meet if it were sent now. Asked when typing pauses, and again as the queue moves on. */
-export function usePlan(ask: Ask | null) {
-  const settled = usePause(ask ? JSON.stringify(ask) : "");
-  const isSettled = settled === (ask ? JSON.stringify(ask) : "");
+/** Forecast for the job if it were submitted now. Fetched when typing pauses, and again while the queue changes. */
+export function usePlan(submission: Submission | null) {
+  const settled = useDebounced(submission ? JSON.stringify(submission) : "");
+  const isSettled = settled === (submission ? JSON.stringify(submission) : "");
   const plan = useQuery({
     queryKey: ["whatif", settled],
     queryFn: () => need(api.POST("/api/v1/whatif", { body: JSON.parse(settled) })),
     enabled: settled !== "",
     placeholderData: keepPreviousData,
-    refetchInterval: (query) => (query.state.error ? false : RENEW_MS),
+    refetchInterval: (query) => (query.state.error ? false : REFETCH_MS),
     retry: false,
   });
   return { ...plan, isSettled: isSettled && !plan.isPlaceholderData };
 }
 
-function usePause(value: string): string {
+function useDebounced(value: string): string {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(value), PAUSE_MS);

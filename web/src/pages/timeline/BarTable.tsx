@@ -9,36 +9,36 @@ import type { Item } from "./items";
 import { text } from "./texts";
 import { cardsOf, endOf, nameOf, startOf, whatOf } from "./words";
 
-const AT_ONCE = 200;
+const PAGE_ROWS = 200;
 
-/** The picture in words: for screen readers, for copying, and for those who like tables. */
+/** The timeline as a table, for screen readers and for copying. */
 export function BarTable({ items, onChoose }: { items: readonly Item[]; onChoose: (key: string) => void }) {
-  const say = useTexts(text);
-  const [most, setMost] = useState(AT_ONCE);
-  if (items.length === 0) return <Empty text={say("noBars")} />;
+  const t = useTexts(text);
+  const [limit, setLimit] = useState(PAGE_ROWS);
+  if (items.length === 0) return <Empty text={t("noBars")} />;
   return (
-    <div className={styles.box} tabIndex={0} role="region" aria-label={say("chartLabel")}>
+    <div className={styles.box} tabIndex={0} role="region" aria-label={t("chartLabel")}>
       <table className={styles.table}>
         <thead>
-          <tr>{(["job", "what", "cards", "start", "end", "owner"] as const).map((key) => <th key={key} scope="col">{say(key)}</th>)}</tr>
+          <tr>{(["job", "what", "cards", "start", "end", "owner"] as const).map((key) => <th key={key} scope="col">{t(key)}</th>)}</tr>
         </thead>
         <tbody>
-          {items.slice(0, most).map((item) => (
+          {items.slice(0, limit).map((item) => (
             <tr key={item.key} onClick={() => onChoose(item.key)}>
-              <th scope="row">{item.job ? <Link href={`/jobs/${item.job}`}>{nameOf(item, say)}</Link> : nameOf(item, say)}</th>
-              <td>{whatOf(item, say)}</td>
+              <th scope="row">{item.job ? <Link href={`/jobs/${item.job}`}>{nameOf(item, t)}</Link> : nameOf(item, t)}</th>
+              <td>{whatOf(item, t)}</td>
               <td>{cardsOf(item)}</td>
-              <td>{startOf(item, say)}</td>
-              <td>{endOf(item, say)}</td>
+              <td>{startOf(item, t)}</td>
+              <td>{endOf(item, t)}</td>
               <td>{item.owner}</td>
             </tr>
           ))}
         </tbody>
       </table>
-      {items.length > most && (
+      {items.length > limit && (
         <p className={styles.more}>
-          {say("shown", { n: count(most), all: count(items.length) })}
-          <Button isSmall onClick={() => setMost(most + AT_ONCE)}>{say("more", { n: count(Math.min(AT_ONCE, items.length - most)) })}</Button>
+          {t("shown", { n: count(limit), all: count(items.length) })}
+          <Button isSmall onClick={() => setLimit(limit + PAGE_ROWS)}>{t("more", { n: count(Math.min(PAGE_ROWS, items.length - limit)) })}</Button>
         </p>
       )}
     </div>

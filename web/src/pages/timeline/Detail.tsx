@@ -10,29 +10,29 @@ import type { Item } from "./items";
 import { type Key, text } from "./texts";
 import { cardsOf, endOf, nameOf, startOf, whatOf } from "./words";
 
-/** The chosen bar, beside the picture or below it. */
+/** Details of the chosen bar, beside the chart or below it. */
 export function Detail({ item, onClose }: { item: Item; onClose: () => void }) {
-  const say = useTexts(text);
+  const t = useTexts(text);
   const common = useT();
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     panel.current?.scrollIntoView({ block: "nearest" });
   }, [item.key]);
   const isAhead = item.kind === "reserved" || item.kind === "planned";
-  const note = item.kind === "reserved" ? say("promise") : item.kind === "planned" ? say("forecast") : sourceOf(item, say);
+  const note = item.kind === "reserved" ? t("reservationNote") : item.kind === "planned" ? t("forecastNote") : sourceOf(item, t);
   const facts: [string, string][] = [
-    [say("owner"), item.owner],
-    [say("cards"), cardsOf(item)],
-    [say("share"), item.share < 1 ? say("part", { share: percent(item.share) }) : ""],
-    [say("attempt"), item.attempt > 0 ? String(item.attempt + 1) : ""],
-    [say("position"), item.position === null ? "" : String(item.position)],
-    [say("start"), startOf(item, say)],
-    [say("end"), endOf(item, say)],
+    [t("owner"), item.owner],
+    [t("cards"), cardsOf(item)],
+    [t("share"), item.share < 1 ? t("part", { share: percent(item.share) }) : ""],
+    [t("attempt"), item.attempt > 0 ? String(item.attempt + 1) : ""],
+    [t("position"), item.position === null ? "" : String(item.position)],
+    [t("start"), startOf(item, t)],
+    [t("end"), endOf(item, t)],
   ];
   return (
-    <aside ref={panel} className={styles.detail} aria-label={say("job")}>
-      <h2>{nameOf(item, say)}</h2>
-      <p>{isAhead || item.job === null ? <Badge tone={isAhead ? "info" : "plain"}>{whatOf(item, say)}</Badge> : <StateBadge state={item.state} />}</p>
+    <aside ref={panel} className={styles.detail} aria-label={t("job")}>
+      <h2>{nameOf(item, t)}</h2>
+      <p>{isAhead || item.job === null ? <Badge tone={isAhead ? "info" : "plain"}>{whatOf(item, t)}</Badge> : <StateBadge state={item.state} />}</p>
       <dl className={styles.facts}>
         {facts.filter(([, value]) => value).map(([name, value]) => (
           <div key={name}>
@@ -43,14 +43,14 @@ export function Detail({ item, onClose }: { item: Item; onClose: () => void }) {
       </dl>
       {note && <p className={styles.note}>{note}</p>}
       <div className={styles.actions}>
-        {item.job && <Link href={`/jobs/${item.job}`}>{say("openJob")}</Link>}
+        {item.job && <Link href={`/jobs/${item.job}`}>{t("openJob")}</Link>}
         <Button isSmall onClick={onClose}>{common("common.close")}</Button>
       </div>
     </aside>
   );
 }
 
-function sourceOf(item: Item, say: ReturnType<typeof useTexts<Key>>): string {
+function sourceOf(item: Item, t: ReturnType<typeof useTexts<Key>>): string {
   const key = `source.${item.source}`;
-  return key in text.en ? say(key as Key) : "";
+  return key in text.en ? t(key as Key) : "";
 }

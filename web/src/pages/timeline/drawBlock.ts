@@ -4,29 +4,29 @@ import type { Block } from "./layout";
 import { type Colors, lookOf } from "./palette";
 
 type Pen = CanvasRenderingContext2D;
-const LEAST_PX = 3;
-const OPEN_PX = 60; // how far an end that nobody knows fades out
+const MIN_PX = 3;
+const OPEN_PX = 60; // fade-out of an unknown end
 const MARKS: Record<string, string> = { bad: "✕ ", reserved: "◆ " };
 
-/** One job on its cards: what is sure of it, what is likely, and the fading rest. */
-export function block(pen: Pen, scene: Scene, one: Block, place: (at_s: number) => number, top: number, height: number): void {
-  const { item } = one;
+/** One job on its cards: the certain part, the predicted part, and a fade-out for the uncertain end. */
+export function drawBlock(pen: Pen, scene: Scene, block: Block, toX: (at_s: number) => number, top: number, height: number): void {
+  const { item } = block;
   const colors = scene.palette.looks[lookOf(item)];
-  const edge = scene.gutter_px - 20; // what is far out of sight need not be drawn to its end
-  const left = Math.max(edge, place(item.start_s));
-  const right = Math.min(scene.width_px + 20, Math.max(left + LEAST_PX, place(item.end_s)));
-  fade(pen, scene, item, place, right, top, height, colors);
-  if (item.kind === "running" || item.kind === "past") body(pen, scene, item, place, left, right, top, height, colors);
+  const edge = scene.gutter_px - 20; // bars are cut off outside the visible area
+  const left = Math.max(edge, toX(item.start_s));
+  const right = Math.min(scene.width_px + 20, Math.max(left + MIN_PX, toX(item.end_s)));
+  fade(pen, scene, item, toX, right, top, height, colors);
+  if (item.kind === "running" || item.kind === "past") body(pen, scene, item, toX, left, right, top, height, colors);
   else ahead(pen, item, left, right, top, height, colors);
-  if (item.startHigh_s !== null) whisker(pen, left, place(item.startHigh_s), top + height / 2, colors.edge);
+  if (item.startHigh_s !== null) whisker(pen, left, toX(item.startHigh_s), top + height / 2, colors.edge);
   name(pen, scene, item, left, right, top, height, colors);
-  outline(pen, scene, one, left, right, top, height);
+  outline(pen, scene, block, left, right, top, height);
 }
 
 function body(
-  pen: Pen, scene: Scene, item: Item, place: (at_s: number) => number, left: number, right: number, top: number, height: number, colors: Colors,
+  pen: Pen, scene: Scene, item: Item, toX: (at_s: number) => number, left: number, right: number, top: number, height: number, colors: Colors,
 ): void {
-  const now = item.kind === "running" ? Math.min(right, Math.max(left + LEAST_PX, place(scene.now_s))) : right;
+  const now = item.kind === "running" ? Math.min(right, Math.max(left + MIN_PX, toX(scene.now_s))) : right;
   if (now < right) {
     const likely = scene.palette.looks[item.job === null ? "other" : "expected"];
     rounded(pen, left, top, right - left, height);
@@ -59,11 +59,11 @@ function ahead(pen: Pen, item: Item, left: number, right: number, top: number, h
   pen.setLineDash([]);
 }
 
-/** From the likely end to the latest one it fades away. */
+/** Fade-out from the predicted end to the latest end. */
 function fade(
-  pen: Pen, scene: Scene, item: Item, place: (at_s: number) => number, right: number, top: number, height: number, colors: Colors,
+  pen: Pen, scene: Scene, item: Item, toX: (at_s: number) => number, right: number, top: number, height: number, colors: Colors,
 ): void {
-  const until = item.isOpen ? right + OPEN_PX : item.endHigh_s === null ? right : place(item.endHigh_s);
+  const until = item.isOpen ? right + OPEN_PX : item.endHigh_s === null ? right : toX(item.endHigh_s);
   if (until - right < 2 || right > scene.width_px) return;
   const shade = pen.createLinearGradient(right - 4, 0, until, 0);
   const color = item.kind === "running" && item.job !== null ? scene.palette.looks.expected.edge : colors.edge;
@@ -77,7 +77,7 @@ function fade(
   if (!item.isOpen) whisker(pen, right, until, top + height / 2, color);
 }
 
-/** How far it may move: a line with an end. */
+/** Uncertainty of a start or end, as a line with an end mark. */
 function whisker(pen: Pen, from: number, to: number, middle: number, color: string): void {
   pen.fillStyle = color;
   pen.fillRect(from, middle - 0.5, to - from, 1);
@@ -98,11 +98,11 @@ function name(pen: Pen, scene: Scene, item: Item, left: number, right: number, t
   pen.clip();
   pen.fillStyle = colors.text;
   pen.fillText(text, from, top + height / 2 + 0.5);
-  // Where the name goes on over the lighter part that is yet to come, it changes its colour with it.
+  // Over the lighter predicted part the name has another colour.
   const now = scene.gutter_px + ((scene.now_s - scene.view.from_s) / (scene.view.to_s - scene.view.from_s)) * (scene.width_px - scene.gutter_px);
   if (item.kind === "running" && item.job !== null && now < from + room) {
     pen.beginPath();
-    pen.rect(Math.max(now, left + LEAST_PX), top, scene.width_px, height);
+    pen.rect(Math.max(now, left + MIN_PX), top, scene.width_px, height);
     pen.clip();
     pen.fillStyle = likely.fill;
     pen.fillRect(from - 3, top + 1.5, room, height - 3);
@@ -112,7 +112,7 @@ function name(pen: Pen, scene: Scene, item: Item, left: number, right: number, t
   pen.restore();
 }
 
-/** As much of a text as there is room for. */
+/** The text, shortened to the available width. */
 export function fitted(pen: Pen, text: string, room: number): string {
   const short = text.slice(0, 200); // names may be long, and measuring them takes time
   const width = pen.measureText(short).width;
@@ -120,9 +120,9 @@ export function fitted(pen: Pen, text: string, room: number): string {
   return `${short.slice(0, Math.max(1, Math.floor((short.length * room) / width) - 1))}…`;
 }
 
-function outline(pen: Pen, scene: Scene, one: Block, left: number, right: number, top: number, height: number): void {
-  const isFocused = scene.focused === one;
-  if (!isFocused && scene.hovered?.item !== one.item && scene.chosen !== one.item.key) return;
+function outline(pen: Pen, scene: Scene, block: Block, left: number, right: number, top: number, height: number): void {
+  const isFocused = scene.focused === block;
+  if (!isFocused && scene.hovered?.item !== block.item && scene.chosen !== block.item.key) return;
   rounded(pen, left - 1, top - 1, right - left + 2, height + 2);
   pen.strokeStyle = scene.palette.focus;
   pen.lineWidth = isFocused ? 3 : 2;

@@ -1,11 +1,11 @@
-// Mouse, touch and wheel. Plain wheel scrolls through the cards; with Ctrl, over the axis, or where all cards are in
-// sight it zooms. One finger or the mouse moves sideways, two fingers zoom.
+// Mouse, touch and wheel. The wheel scrolls through the cards. It zooms with Ctrl, over the axis, or if all cards are
+// visible. One finger or the mouse moves sideways, two fingers zoom.
 import { AXIS_PX } from "./draw";
 import type { Stage } from "./stage";
 
 const CLICK_PX = 5;
 const WHEEL = 0.0016;
-const LINE_PX = 16; // some browsers count the wheel in lines
+const LINE_PX = 16; // some browsers report wheel movement in lines
 
 export function bindGestures(scroller: HTMLElement, stage: Stage): () => void {
   const pointers = new Map<number, { x: number; y: number }>();
@@ -31,61 +31,61 @@ export function bindGestures(scroller: HTMLElement, stage: Stage): () => void {
     }
   };
 
-  const pressed = (event: PointerEvent) => {
+  const onPress = (event: PointerEvent) => {
     if (event.button !== 0) return;
     pointers.set(event.pointerId, at(event));
     travelled_px = 0;
     isSideways = false;
   };
 
-  const travelled = (event: PointerEvent) => {
+  const onMove = (event: PointerEvent) => {
     const before = pointers.get(event.pointerId);
     const now = at(event);
     if (!before) return stage.hover(stage.point(now.x, now.y));
     pointers.set(event.pointerId, now);
     travelled_px += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
-    if (pointers.size === 2) return pinched(event.pointerId, before, now);
+    if (pointers.size === 2) return onPinch(event.pointerId, before, now);
     if (travelled_px < CLICK_PX) return;
     if (!isSideways) {
       isSideways = true;
       scroller.setPointerCapture(event.pointerId);
     }
     stage.pan(before.x - now.x);
-    if (event.pointerType === "mouse") scroller.scrollTop -= now.y - before.y; // a finger does this by itself
+    if (event.pointerType === "mouse") scroller.scrollTop -= now.y - before.y; // touch scrolls natively
   };
 
-  const pinched = (id: number, before: { x: number }, now: { x: number }) => {
-    const other = [...pointers].find(([one]) => one !== id)![1];
+  const onPinch = (id: number, before: { x: number }, now: { x: number }) => {
+    const other = [...pointers].find(([pointer]) => pointer !== id)![1];
     const [wide, narrow] = [Math.abs(now.x - other.x), Math.abs(before.x - other.x)];
     if (narrow > 4 && wide > 4) stage.zoom(wide / narrow, (now.x + other.x) / 2);
   };
 
-  const released = (event: PointerEvent) => {
+  const onRelease = (event: PointerEvent) => {
     const wasPressed = pointers.delete(event.pointerId);
     if (!wasPressed || event.type !== "pointerup" || travelled_px >= CLICK_PX) return;
     const { x, y } = at(event);
     const block = stage.point(x, y);
     stage.focus(block);
-    stage.told.onChoose(block);
+    stage.handlers.onChoose(block);
   };
 
-  const left = () => stage.hover(null);
-  const scrolled = () => stage.paint();
+  const onLeave = () => stage.hover(null);
+  const onScroll = () => stage.paint();
 
   scroller.addEventListener("wheel", wheel, { passive: false });
-  scroller.addEventListener("pointerdown", pressed);
-  scroller.addEventListener("pointermove", travelled);
-  scroller.addEventListener("pointerup", released);
-  scroller.addEventListener("pointercancel", released);
-  scroller.addEventListener("pointerleave", left);
-  scroller.addEventListener("scroll", scrolled, { passive: true });
+  scroller.addEventListener("pointerdown", onPress);
+  scroller.addEventListener("pointermove", onMove);
+  scroller.addEventListener("pointerup", onRelease);
+  scroller.addEventListener("pointercancel", onRelease);
+  scroller.addEventListener("pointerleave", onLeave);
+  scroller.addEventListener("scroll", onScroll, { passive: true });
   return () => {
     scroller.removeEventListener("wheel", wheel);
-    scroller.removeEventListener("pointerdown", pressed);
-    scroller.removeEventListener("pointermove", travelled);
-    scroller.removeEventListener("pointerup", released);
-    scroller.removeEventListener("pointercancel", released);
-    scroller.removeEventListener("pointerleave", left);
-    scroller.removeEventListener("scroll", scrolled);
+    scroller.removeEventListener("pointerdown", onPress);
+    scroller.removeEventListener("pointermove", onMove);
+    scroller.removeEventListener("pointerup", onRelease);
+    scroller.removeEventListener("pointercancel", onRelease);
+    scroller.removeEventListener("pointerleave", onLeave);
+    scroller.removeEventListener("scroll", onScroll);
   };
 }

@@ -1,13 +1,13 @@
-// What is drawn: past and running attempts, reservations and plans, in one shape.
+// Items of the chart: past and running attempts, reservations and planned starts, in one format.
 import type { Schemas } from "../../api/client";
 
-type Told = Schemas["TimelineView"];
+type Timeline = Schemas["TimelineView"];
 export type Kind = "past" | "running" | "reserved" | "planned";
 
 export interface Item {
   key: string;
   kind: Kind;
-  /** null: a job of another tenant. */
+  /** Null for a job of another tenant. */
   job: string | null;
   name: string | null;
   owner: string;
@@ -17,66 +17,66 @@ export interface Item {
   gpus: number;
   share: number;
   start_s: number;
-  /** The latest start, where it is not sure. */
+  /** Latest start, if it is uncertain. */
   startHigh_s: number | null;
-  /** What is sure of it, or likely. */
+  /** Actual or predicted end. */
   end_s: number;
-  /** The latest end, where it is not sure. */
+  /** Latest end, if it is uncertain. */
   endHigh_s: number | null;
-  /** Nobody knows when it ends. */
+  /** The end is unknown. */
   isOpen: boolean;
   position: number | null;
   source: string;
 }
 
-export function itemsOf(told: Told): Item[] {
-  const reserved = told.reservations.filter((one) => one.cards.length > 0);
-  const isReserved = new Set(reserved.map(sameStart));
-  // The plan is a moment older than the rest: who has started since is not planned any more.
-  const isRunning = new Set(told.bars.filter((one) => one.end_s === null).map((one) => one.job));
-  const isAhead = (one: { job: string | null }) => one.job === null || !isRunning.has(one.job);
+export function itemsOf(timeline: Timeline): Item[] {
+  const reserved = timeline.reservations.filter((reservation) => reservation.cards.length > 0);
+  const isReserved = new Set(reserved.map(startKey));
+  // The plan is slightly older than the rest. Jobs that started since are no longer planned.
+  const isRunning = new Set(timeline.bars.filter((bar) => bar.end_s === null).map((bar) => bar.job));
+  const isAhead = (entry: { job: string | null }) => entry.job === null || !isRunning.has(entry.job);
   return [
-    ...told.planned.filter((one) => one.cards.length > 0 && isAhead(one) && !isReserved.has(sameStart(one))).map((one) => planned(one, told.now_s)),
-    ...reserved.map((one) => reservation(one, told)),
-    ...told.bars.map((one) => bar(one, told.now_s)),
+    ...timeline.planned.filter((entry) => entry.cards.length > 0 && isAhead(entry) && !isReserved.has(startKey(entry))).map((entry) => planned(entry, timeline.now_s)),
+    ...reserved.map((entry) => reservation(entry, timeline)),
+    ...timeline.bars.map((entry) => bar(entry, timeline.now_s)),
   ];
 }
 
-/** A reservation and the plan of the same job: jobs of other tenants have no id to know them by. */
-function sameStart(one: { job: string | null; start_s: number; cards: readonly string[] }): string {
-  return one.job ?? `${Math.round(one.start_s)} ${one.cards.join()}`;
+/** Key that matches a reservation with the planned start of the same job. Jobs of other tenants have no id. */
+function startKey(entry: { job: string | null; start_s: number; cards: readonly string[] }): string {
+  return entry.job ?? `${Math.round(entry.start_s)} ${entry.cards.join()}`;
 }
 
-function bar(one: Schemas["Bar"], now_s: number): Item {
-  const isOver = one.end_s !== null;
-  const mid_s = one.expected?.mid_s ?? null;
-  const end_s = one.end_s ?? Math.max(now_s, mid_s ?? now_s);
+function bar(view: Schemas["Bar"], now_s: number): Item {
+  const isOver = view.end_s !== null;
+  const mid_s = view.expected?.mid_s ?? null;
+  const end_s = view.end_s ?? Math.max(now_s, mid_s ?? now_s);
   return {
-    key: `${one.job ?? one.cards[0]}/${one.attempt}/${one.start_s}`, kind: isOver ? "past" : "running", job: one.job, name: one.name,
-    owner: ownerOf(one.user, one.tenant), attempt: one.attempt, state: one.state, cards: one.cards, gpus: one.cards.length,
-    share: one.share_ratio, start_s: one.start_s, startHigh_s: null, end_s, endHigh_s: later(one.expected?.high_s, end_s),
-    isOpen: !isOver && mid_s === null, position: null, source: one.expected?.source ?? "",
+    key: `${view.job ?? view.cards[0]}/${view.attempt}/${view.start_s}`, kind: isOver ? "past" : "running", job: view.job, name: view.name,
+    owner: ownerOf(view.user, view.tenant), attempt: view.attempt, state: view.state, cards: view.cards, gpus: view.cards.length,
+    share: view.share_ratio, start_s: view.start_s, startHigh_s: null, end_s, endHigh_s: later(view.expected?.high_s, end_s),
+    isOpen: !isOver && mid_s === null, position: null, source: view.expected?.source ?? "",
   };
 }
 
-function planned(one: Schemas["PlannedBar"], now_s: number): Item {
-  const start_s = Math.max(now_s, one.start_s);
-  const end_s = Math.max(start_s, one.end_s ?? start_s);
+function planned(view: Schemas["PlannedBar"], now_s: number): Item {
+  const start_s = Math.max(now_s, view.start_s);
+  const end_s = Math.max(start_s, view.end_s ?? start_s);
   return {
-    key: `planned/${one.job ?? one.position}`, kind: "planned", job: one.job, name: one.name, owner: one.tenant ?? "", attempt: 0,
-    state: "pending", cards: one.cards, gpus: one.gpus, share: 1, start_s, startHigh_s: later(one.start_high_s, start_s), end_s,
-    endHigh_s: later(one.end_high_s, end_s), isOpen: one.end_s === null, position: one.position, source: "",
+    key: `planned/${view.job ?? view.position}`, kind: "planned", job: view.job, name: view.name, owner: view.tenant ?? "", attempt: 0,
+    state: "pending", cards: view.cards, gpus: view.gpus, share: 1, start_s, startHigh_s: later(view.start_high_s, start_s), end_s,
+    endHigh_s: later(view.end_high_s, end_s), isOpen: view.end_s === null, position: view.position, source: "",
   };
 }
 
-function reservation(one: Schemas["ReservationView"], told: Told): Item {
-  const plan = told.planned.find((other) => sameStart(other) === sameStart(one));
-  const start_s = Math.max(told.now_s, one.start_s);
-  const end_s = Math.max(start_s, one.end_s ?? start_s);
+function reservation(view: Schemas["ReservationView"], timeline: Timeline): Item {
+  const plan = timeline.planned.find((other) => startKey(other) === startKey(view));
+  const start_s = Math.max(timeline.now_s, view.start_s);
+  const end_s = Math.max(start_s, view.end_s ?? start_s);
   return {
-    key: `reserved/${sameStart(one)}`, kind: "reserved", job: one.job, name: one.name, owner: one.tenant ?? "", attempt: 0,
-    state: "pending", cards: one.cards, gpus: one.gpus, share: 1, start_s, startHigh_s: later(one.latest_s, start_s), end_s,
-    endHigh_s: later(plan?.end_high_s, end_s), isOpen: one.end_s === null, position: plan?.position ?? null, source: "",
+    key: `reserved/${startKey(view)}`, kind: "reserved", job: view.job, name: view.name, owner: view.tenant ?? "", attempt: 0,
+    state: "pending", cards: view.cards, gpus: view.gpus, share: 1, start_s, startHigh_s: later(view.latest_s, start_s), end_s,
+    endHigh_s: later(plan?.end_high_s, end_s), isOpen: view.end_s === null, position: plan?.position ?? null, source: "",
   };
 }
 

@@ -1,5 +1,5 @@
-// Where things stand: rows of cards by node, and the blocks of jobs on them. A gang on neighbouring cards is one block;
-// those who share a card at one time have lanes in its row.
+// Layout: rows of cards by node, and the blocks of jobs on them. A gang on adjacent cards is one block; jobs that share
+// a card at the same time have lanes in its row.
 import type { Item } from "./items";
 
 export interface NodeLike {
@@ -28,7 +28,7 @@ export const NODE_PX = 26;
 export const CARD_PX = 22;
 export const TALL_CARD_PX = 32;
 const FEW_CARDS = 20;
-const TOGETHER_S = 2; // an end and the next start may overlap so much without being company
+const MIN_OVERLAP_S = 2; // a shorter overlap of an end and the next start does not count as sharing
 
 export function rowsOf(nodes: readonly NodeLike[]): Row[] {
   const rows: Row[] = [];
@@ -51,7 +51,7 @@ export function heightOf(rows: readonly Row[]): number {
   return last ? last.top_px + last.height_px : 0;
 }
 
-/** The row at a height; the nearest one beyond the ends. */
+/** Index of the row at a vertical position; the first or last row outside of the range. */
 export function rowAt(rows: readonly Row[], at_px: number): number {
   let [low, high] = [0, rows.length - 1];
   while (low < high) {
@@ -70,27 +70,28 @@ interface Lane {
 export function blocksOf(items: readonly Item[], rows: readonly Row[]): Block[] {
   const rowOf = new Map(rows.flatMap((row, n): [string, number][] => (row.kind === "card" ? [[row.id, n]] : [])));
   const onRow = new Map<number, Item[]>();
-  const places = items.map((item) => item.cards.map((card) => rowOf.get(card)).filter((row) => row !== undefined).sort((a, b) => a - b));
+  const cardRows = items.map((item) => item.cards.map((card) => rowOf.get(card)).filter((row) => row !== undefined).sort((a, b) => a - b));
   items.forEach((item, n) => {
-    for (const row of places[n]!) {
-      const there = onRow.get(row);
-      if (there) there.push(item);
+    for (const row of cardRows[n]!) {
+      const onCard = onRow.get(row);
+      if (onCard) onCard.push(item);
       else onRow.set(row, [item]);
     }
   });
   const shared = new Map<number, Map<Item, Lane>>();
-  // A plan that lies over a bar, because it is a moment older or the end is late, is no company of it: it goes below.
-  for (const [row, there] of onRow) {
+  // A planned start that overlaps a bar does not share the card with it: the plan is older, or the run takes longer than
+  // predicted. It is drawn below the bar.
+  for (const [row, onCard] of onRow) {
     const isPlan = (item: Item) => item.kind === "planned" || item.kind === "reserved";
-    const bars = lanesOf(there.filter((item) => !isPlan(item)));
-    shared.set(row, new Map([...bars, ...lanesOf(there.filter(isPlan))]));
+    const bars = lanesOf(onCard.filter((item) => !isPlan(item)));
+    shared.set(row, new Map([...bars, ...lanesOf(onCard.filter(isPlan))]));
   }
-  return items.flatMap((item, n) => blocksOfOne(item, places[n]!, shared));
+  return items.flatMap((item, n) => blocksOfItem(item, cardRows[n]!, shared));
 }
 
-function blocksOfOne(item: Item, places: readonly number[], shared: Map<number, Map<Item, Lane>>): Block[] {
+function blocksOfItem(item: Item, cardRows: readonly number[], shared: Map<number, Map<Item, Lane>>): Block[] {
   const blocks: Block[] = [];
-  for (const row of places) {
+  for (const row of cardRows) {
     const { lane, lanes } = shared.get(row)!.get(item) ?? { lane: 0, lanes: 1 };
     const before = blocks.at(-1);
     if (before && before.last === row - 1 && before.lanes === 1 && lanes === 1) before.last = row;
@@ -99,18 +100,18 @@ function blocksOfOne(item: Item, places: readonly number[], shared: Map<number, 
   return blocks;
 }
 
-/** Only those that have company are in the answer. */
-function lanesOf(there: Item[]): Map<Item, Lane> {
+/** Lanes of items that overlap others; items that do not are left out. */
+function lanesOf(onCard: Item[]): Map<Item, Lane> {
   const found = new Map<Item, Lane>();
-  const sorted = there.slice().sort((a, b) => a.start_s - b.start_s);
+  const sorted = onCard.slice().sort((a, b) => a.start_s - b.start_s);
   let group: Item[] = [];
   let until_s = -Infinity;
   const close = () => {
-    if (group.length > 1) for (const [item, lane] of packed(group)) found.set(item, lane);
+    if (group.length > 1) for (const [item, lane] of assignLanes(group)) found.set(item, lane);
     group = [];
   };
   for (const item of sorted) {
-    if (item.start_s + TOGETHER_S >= until_s) close();
+    if (item.start_s + MIN_OVERLAP_S >= until_s) close();
     group.push(item);
     until_s = Math.max(group.length === 1 ? -Infinity : until_s, item.end_s);
   }
@@ -118,10 +119,10 @@ function lanesOf(there: Item[]): Map<Item, Lane> {
   return found;
 }
 
-function packed(group: readonly Item[]): [Item, Lane][] {
+function assignLanes(group: readonly Item[]): [Item, Lane][] {
   const free_s: number[] = [];
   const lanes = group.map((item) => {
-    const free = free_s.findIndex((at_s) => item.start_s + TOGETHER_S >= at_s);
+    const free = free_s.findIndex((at_s) => item.start_s + MIN_OVERLAP_S >= at_s);
     const lane = free < 0 ? free_s.length : free;
     free_s[lane] = item.end_s;
     return lane;
@@ -129,10 +130,10 @@ function packed(group: readonly Item[]): [Item, Lane][] {
   return group.map((item, n) => [item, { lane: lanes[n]!, lanes: free_s.length }]);
 }
 
-/** Top and height of a block in the whole picture. */
+/** Top and height of a block in the whole chart. */
 export function box(block: Block, rows: readonly Row[]): { top_px: number; height_px: number } {
   const [first, last] = [rows[block.first]!, rows[block.last]!];
-  const whole_px = last.top_px + last.height_px - first.top_px;
-  const lane_px = whole_px / block.lanes;
+  const total_px = last.top_px + last.height_px - first.top_px;
+  const lane_px = total_px / block.lanes;
   return { top_px: first.top_px + block.lane * lane_px, height_px: lane_px };
 }

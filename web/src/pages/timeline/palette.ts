@@ -1,4 +1,4 @@
-// The page's tokens, as a canvas needs them.
+// Colour tokens of the page for the canvas.
 import type { Item } from "./items";
 
 export interface Palette {
@@ -26,11 +26,11 @@ const BAD = new Set(["failed", "timed_out", "lost"]);
 
 export function readPalette(): Palette {
   const style = getComputedStyle(document.documentElement);
-  const of = (name: string) => style.getPropertyValue(name).trim();
-  const colors = (fill: string, edge: string, text: string): Colors => ({ fill: of(fill), edge: of(edge), text: of(text) });
+  const token = (name: string) => style.getPropertyValue(name).trim();
+  const colors = (fill: string, edge: string, text: string): Colors => ({ fill: token(fill), edge: token(edge), text: token(text) });
   return {
-    font: of("--font"), surface: of("--surface"), sunken: of("--sunken"), line: of("--line"), lineStrong: of("--line-strong"),
-    text: of("--text"), text2: of("--text-2"), focus: of("--text"), now: of("--bad"),
+    font: token("--font"), surface: token("--surface"), sunken: token("--sunken"), line: token("--line"), lineStrong: token("--line-strong"),
+    text: token("--text"), text2: token("--text-2"), focus: token("--text"), now: token("--bad"),
     looks: {
       running: colors("--accent", "--accent", "--on-accent"),
       expected: colors("--accent-soft", "--accent", "--accent-strong"),

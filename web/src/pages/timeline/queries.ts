@@ -2,18 +2,18 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { api, need } from "../../api/client";
 import type { View } from "./scale";
 
-const AGAIN_MS = 15_000; // expected ends move with progress, without any event
+const REFETCH_MS = 15_000; // predicted ends change with progress, without events
 
-export function useTimeline(asked: View) {
+export function useTimeline(range: View) {
   return useQuery({
-    queryKey: ["timeline", asked.from_s, asked.to_s],
-    queryFn: () => need(api.GET("/api/v1/timeline", { params: { query: asked } })),
+    queryKey: ["timeline", range.from_s, range.to_s],
+    queryFn: () => need(api.GET("/api/v1/timeline", { params: { query: range } })),
     placeholderData: keepPreviousData,
-    refetchInterval: AGAIN_MS,
+    refetchInterval: REFETCH_MS,
   });
 }
 
-/** Which cards there are. Not under the topic "nodes": how busy they are is of no interest here. */
+/** The cards. Not under the topic "nodes", because utilisation is not shown here. */
 export function useRows() {
   return useQuery({
     queryKey: ["rows"],

@@ -1,8 +1,8 @@
-// What is in sight and how it changes, outside of React: a gesture paints once a frame and renders nothing.
+// View state of the chart, outside of React: a gesture repaints the canvas once per frame without a render.
 import { AXIS_PX, draw, hit, type Band, type Scene } from "./draw";
 import { type Block, heightOf, type Row } from "./layout";
 import type { Palette } from "./palette";
-import { around, moved, showing, time, type View, width_s, zoomed } from "./scale";
+import { around, moved, withSpanVisible, time, type View, width_s, zoomed } from "./scale";
 
 export interface Model {
   rows: readonly Row[];
@@ -10,7 +10,7 @@ export interface Model {
   bands: readonly Band[];
 }
 
-interface Told {
+interface StageHandlers {
   onView: (view: View) => void;
   onChoose: (block: Block | null) => void;
   onFocus: (block: Block | null) => void;
@@ -22,7 +22,7 @@ const NARROW_PX = 600;
 export class Stage {
   view: View;
   isFollowing = true;
-  ahead_s = 0; // how far the service's clock is ahead of ours
+  ahead_s = 0; // the service's clock minus the browser's
   #model: Model = { rows: [], blocks: [], bands: [] };
   #palette: Palette | null = null;
   #canvas: HTMLCanvasElement | null = null;
@@ -32,8 +32,8 @@ export class Stage {
   #chosen: string | null = null;
   #isDue = false;
   #settle: ReturnType<typeof setTimeout> | undefined;
-  #words: Pick<Scene, "label" | "other"> = { label: String, other: "" };
-  told: Told = { onView: () => {}, onChoose: () => {}, onFocus: () => {} };
+  #texts: Pick<Scene, "label" | "other"> = { label: String, other: "" };
+  handlers: StageHandlers = { onView: () => {}, onChoose: () => {}, onFocus: () => {} };
 
   constructor(span_s: number) {
     this.view = around(this.now_s(), span_s);
@@ -51,16 +51,16 @@ export class Stage {
     return this.#focused;
   }
 
-  /** Until the answer is called. */
+  /** Paints until the returned function is called. */
   attach(canvas: HTMLCanvasElement, scroller: HTMLElement): () => void {
     [this.#canvas, this.#scroller] = [canvas, scroller];
     const observer = new ResizeObserver(() => this.paint());
     observer.observe(scroller);
-    let before_s = this.now_s();
+    let previous_s = this.now_s();
     const timer = setInterval(() => {
       const now_s = this.now_s();
-      if (this.isFollowing) this.view = moved(this.view, now_s - before_s);
-      before_s = now_s;
+      if (this.isFollowing) this.view = moved(this.view, now_s - previous_s);
+      previous_s = now_s;
       this.paint();
     }, 1000);
     this.paint();
@@ -77,12 +77,12 @@ export class Stage {
     const first = this.#focused?.first;
     this.#model = model;
     this.#hovered = null;
-    this.#focused = key === undefined ? null : (model.blocks.find((one) => one.item.key === key && one.first === first) ?? null);
+    this.#focused = key === undefined ? null : (model.blocks.find((block) => block.item.key === key && block.first === first) ?? null);
     this.paint();
   }
 
-  dress(palette: Palette, words: Pick<Scene, "label" | "other">): void {
-    [this.#palette, this.#words] = [palette, words];
+  setStyle(palette: Palette, texts: Pick<Scene, "label" | "other">): void {
+    [this.#palette, this.#texts] = [palette, texts];
     this.paint();
   }
 
@@ -91,29 +91,29 @@ export class Stage {
     this.paint();
   }
 
-  look(view: View, isFollowing = false): void {
+  setView(view: View, isFollowing = false): void {
     this.view = view;
     this.isFollowing = isFollowing;
     clearTimeout(this.#settle);
-    this.#settle = setTimeout(() => this.told.onView(this.view), SETTLE_MS);
+    this.#settle = setTimeout(() => this.handlers.onView(this.view), SETTLE_MS);
     this.paint();
   }
 
   span(span_s: number): void {
-    this.look(around(this.now_s(), span_s), true);
+    this.setView(around(this.now_s(), span_s), true);
   }
 
   zoom(factor: number, at_px?: number): void {
     const { left_px, width_px } = this.#plot();
     const now_s = this.now_s();
-    const isNowSeen = now_s > this.view.from_s && now_s < this.view.to_s;
-    // By button and key the present stays where it is, if it is in sight.
-    const at_s = at_px !== undefined ? time(this.view, width_px, at_px - left_px) : isNowSeen ? now_s : (this.view.from_s + this.view.to_s) / 2;
-    this.look(zoomed(this.view, factor, at_s), this.isFollowing && isNowSeen);
+    const isNowVisible = now_s > this.view.from_s && now_s < this.view.to_s;
+    // Buttons and keys zoom around the current time if it is visible.
+    const at_s = at_px !== undefined ? time(this.view, width_px, at_px - left_px) : isNowVisible ? now_s : (this.view.from_s + this.view.to_s) / 2;
+    this.setView(zoomed(this.view, factor, at_s), this.isFollowing && isNowVisible);
   }
 
   pan(by_px: number): void {
-    this.look(moved(this.view, (by_px / this.#plot().width_px) * width_s(this.view)));
+    this.setView(moved(this.view, (by_px / this.#plot().width_px) * width_s(this.view)));
   }
 
   point(left_px: number, top_px: number): Block | null {
@@ -129,8 +129,8 @@ export class Stage {
 
   focus(block: Block | null): void {
     this.#focused = block;
-    if (block) this.#bringIntoSight(block);
-    this.told.onFocus(block);
+    if (block) this.#scrollTo(block);
+    this.handlers.onFocus(block);
     this.paint();
   }
 
@@ -147,26 +147,26 @@ export class Stage {
     return heightOf(this.#model.rows) + AXIS_PX;
   }
 
-  #bringIntoSight(block: Block): void {
-    const view = showing(this.view, block.item.start_s, Math.max(block.item.end_s, block.item.start_s + 1));
-    if (view !== this.view) this.look(view);
+  #scrollTo(block: Block): void {
+    const view = withSpanVisible(this.view, block.item.start_s, Math.max(block.item.end_s, block.item.start_s + 1));
+    if (view !== this.view) this.setView(view);
     const row = this.#model.rows[block.first];
     const scroller = this.#scroller;
     if (!row || !scroller) return;
-    const seen_px = scroller.clientHeight - AXIS_PX - row.height_px;
-    if (row.top_px < scroller.scrollTop || row.top_px > scroller.scrollTop + seen_px) scroller.scrollTop = row.top_px - seen_px / 2;
+    const visible_px = scroller.clientHeight - AXIS_PX - row.height_px;
+    if (row.top_px < scroller.scrollTop || row.top_px > scroller.scrollTop + visible_px) scroller.scrollTop = row.top_px - visible_px / 2;
   }
 
   #plot(): { left_px: number; width_px: number } {
-    const whole_px = this.#scroller?.clientWidth ?? 1000;
-    const left_px = whole_px < NARROW_PX ? 44 : 88;
-    return { left_px, width_px: Math.max(1, whole_px - left_px) };
+    const total_px = this.#scroller?.clientWidth ?? 1000;
+    const left_px = total_px < NARROW_PX ? 44 : 88;
+    return { left_px, width_px: Math.max(1, total_px - left_px) };
   }
 
   #scene(): Scene | null {
     if (!this.#scroller || !this.#palette) return null;
     return {
-      ...this.#model, ...this.#words, view: this.view, now_s: this.now_s(), scroll_px: this.#scroller.scrollTop,
+      ...this.#model, ...this.#texts, view: this.view, now_s: this.now_s(), scroll_px: this.#scroller.scrollTop,
       width_px: this.#scroller.clientWidth, height_px: this.#scroller.clientHeight, gutter_px: this.#plot().left_px,
       chosen: this.#chosen, focused: this.#focused, hovered: this.#hovered, palette: this.#palette,
     };
@@ -177,14 +177,14 @@ export class Stage {
     const canvas = this.#canvas;
     const pen = canvas?.getContext("2d");
     if (!scene || !canvas || !pen) return;
-    const sharp = window.devicePixelRatio || 1;
-    const [width, height] = [Math.round(scene.width_px * sharp), Math.round(scene.height_px * sharp)];
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [Math.round(scene.width_px * ratio), Math.round(scene.height_px * ratio)];
     if (canvas.width !== width || canvas.height !== height) {
       [canvas.width, canvas.height] = [width, height];
       canvas.style.width = `${scene.width_px}px`;
       canvas.style.height = `${scene.height_px}px`;
     }
-    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     draw(pen, scene);
   }
 }

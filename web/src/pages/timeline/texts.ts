@@ -54,8 +54,8 @@ export const text = texts({
     "source.user": "based on the owner's estimate",
     "source.history": "based on past runs",
     "source.progress": "based on the job's progress",
-    forecast: "a forecast, not a reservation",
-    promise: "a reservation: the job starts at this time or earlier, unless another job goes ahead of it in the order or a run takes longer than predicted",
+    forecastNote: "a forecast, not a reservation",
+    reservationNote: "a reservation: the job starts at this time or earlier, unless another job goes ahead of it in the order or a run takes longer than predicted",
     spoken: "{name}, {what}, {cards}, {start} to {end}",
   },
   ko: {
@@ -111,8 +111,8 @@ export const text = texts({
     "source.user": "소유자의 예상 시간 기준",
     "source.history": "지난 실행 기준",
     "source.progress": "현재 진행률 기준",
-    forecast: "예측이며 예약은 아님",
-    promise: "예약: 다른 작업이 순서에서 앞서거나 실행이 예측보다 길어지지 않는 한 늦어도 이때 시작함",
+    forecastNote: "예측이며 예약은 아님",
+    reservationNote: "예약: 다른 작업이 순서에서 앞서거나 실행이 예측보다 길어지지 않는 한 늦어도 이때 시작함",
     spoken: "{name}, {what}, {cards}, {start}부터 {end}까지",
   },
 });

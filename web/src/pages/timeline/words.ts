@@ -1,39 +1,39 @@
-import type { Say } from "../../i18n";
+import type { Translate } from "../../i18n";
 import { clock } from "../../i18n/format";
 import { currentLanguage } from "../../i18n";
 import type { Item } from "./items";
 import { lookOf } from "./palette";
 import type { Key } from "./texts";
 
-export function nameOf(item: Item, say: Say<Key>): string {
-  return item.job === null ? say("otherTenant") : item.name || item.job;
+export function nameOf(item: Item, t: Translate<Key>): string {
+  return item.job === null ? t("otherTenant") : item.name || item.job;
 }
 
-export function whatOf(item: Item, say: Say<Key>): string {
+export function whatOf(item: Item, t: Translate<Key>): string {
   const look = lookOf(item);
-  return look === "other" ? say(item.kind === "running" ? "look.running" : "look.over") : say(`look.${look}` as Key);
+  return look === "other" ? t(item.kind === "running" ? "look.running" : "look.over") : t(`look.${look}` as Key);
 }
 
-export function startOf(item: Item, say: Say<Key>): string {
-  return between(item.start_s, item.startHigh_s, say);
+export function startOf(item: Item, t: Translate<Key>): string {
+  return between(item.start_s, item.startHigh_s, t);
 }
 
-export function endOf(item: Item, say: Say<Key>): string {
-  return item.isOpen ? say("endUnknown") : between(item.end_s, item.endHigh_s, say);
+export function endOf(item: Item, t: Translate<Key>): string {
+  return item.isOpen ? t("endUnknown") : between(item.end_s, item.endHigh_s, t);
 }
 
-function between(low_s: number, high_s: number | null, say: Say<Key>): string {
+function between(low_s: number, high_s: number | null, t: Translate<Key>): string {
   const [low, high] = [clock(low_s), high_s === null ? "" : clock(high_s)];
-  return high === "" || high === low ? low : say("range", { low, high });
+  return high === "" || high === low ? low : t("range", { low, high });
 }
 
-/** Many cards as the first, the last and how many. */
+/** Names of the cards; of more than four, the first, the last and the number. */
 export function cardsOf(item: Item): string {
   const { cards } = item;
   return cards.length <= 4 ? cards.join(", ") : `${cards[0]} … ${cards.at(-1)} (${cards.length})`;
 }
 
-/** A mark of the axis: as much of the time as its step needs. */
+/** Label of an axis tick, with the precision of its step. */
 export function tickLabel(at_s: number, step_s: number, isDay: boolean): string {
   const then = new Date(at_s * 1000);
   if (isDay) return then.toLocaleDateString(currentLanguage(), { month: "short", day: "numeric" });

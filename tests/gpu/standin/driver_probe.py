@@ -1,6 +1,6 @@
-"""Short questions to a driver, without the library, for ``FIRST_LOOK.md``. Answers differ from driver to driver.
+"""Probes of a driver without the shim, for ``DRIVER_PROBES.md``. Results differ between drivers.
 
-python -c "from tests.gpu.standin.look import *; print(Look().sms_on_green())"
+python -c "from tests.gpu.standin.driver_probe import *; print(DriverProbe().sms_on_green())"
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from tests.gpu.shim.kernels import PTX
 from tests.gpu.shim.player import LaunchConfig, Stage, call, cuda
 
 SM, DEFAULT_STREAM, NON_BLOCKING, RELAXED = 1, 1, 1, 2
-LASTS_NS = 2_000_000_000
-"""Long enough to be seen under way."""
-PATIENCE_S = 5.0
-"""What has not come by then waits for something."""
+KERNEL_NS = 2_000_000_000
+"""Long enough to be observed while it runs."""
+TIMEOUT_S = 5.0
+"""A call that takes longer is blocked."""
 
 
 class Resource(ctypes.Structure):
-    """A part of the card, as the driver describes it."""
+    """A resource of the card, as the driver describes it."""
 
     _fields_ = [("type", c_uint), ("rest", c_uint * 35)]
 
 
-class Look(Stage):
-    """A stage with one stream, ``green``, on the first groups of eight SMs."""
+class DriverProbe(Stage):
+    """A stage with a stream ``green`` on the first groups of eight SMs, and a stream ``own``."""
 
     def __init__(self, groups: int = 1, priority: int = 0) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class Look(Stage):
     @staticmethod
     def make_green(groups: int = 1) -> c_void_p:
         whole, parts, rest, count = Resource(), (Resource * 64)(), Resource(), c_uint(64)
-        described, made = c_void_p(), c_void_p()
+        desc, green = c_void_p(), c_void_p()
         call("cuDeviceGetDevResource", c_int(0), byref(whole), c_int(SM))
         call("cuDevSmResourceSplitByCount", parts, byref(count), byref(whole), byref(rest), c_uint(0), c_uint(8))
-        call("cuDevResourceGenerateDesc", byref(described), parts, c_uint(groups))
-        call("cuGreenCtxCreate", byref(made), described, c_int(0), c_uint(DEFAULT_STREAM))
-        return made
+        call("cuDevResourceGenerateDesc", byref(desc), parts, c_uint(groups))
+        call("cuGreenCtxCreate", byref(green), desc, c_int(0), c_uint(DEFAULT_STREAM))
+        return green
 
     def result_of(self, name: str, *arguments: Any) -> int:
         return getattr(cuda, name)(*arguments)
@@ -53,11 +53,11 @@ class Look(Stage):
         return len(self.burn("green", 264))
 
     def sms_of_graph_on_green(self) -> int:
-        """Captured on a stream of the primary context, launched on the green one: 8, or the whole card?"""
+        """SMs of a graph that is captured in the primary context and launched on the green stream."""
         return self._sms_of_graph("own", "green")
 
     def sms_of_graph_from_green(self) -> int:
-        """The other way round."""
+        """SMs of a graph that is captured on the green stream and launched in the primary context."""
         return self._sms_of_graph("green", "own")
 
     def _sms_of_graph(self, captured: str, launched: str) -> int:
@@ -68,11 +68,11 @@ class Look(Stage):
         return len(self.sms("graph"))
 
     def sms_of_graph_through_green(self) -> tuple[int, int]:
-        """Captured on a stream of the primary context, by way of the green one, which events bring into the capture and
-        out of it. Of a kernel given there, and of one that the first stream was given afterwards."""
+        """SMs of two kernels captured in the primary context. The first is launched on the green stream, which joins
+        the capture by an event; the second on the first stream afterwards."""
         self.room("there", 264)
         self.room("after", 264)
-        own, green, captured, made = self.streams["own"], self.streams["green"], c_void_p(), c_void_p()
+        own, green, captured, executable = self.streams["own"], self.streams["green"], c_void_p(), c_void_p()
         forth, back = c_void_p(), c_void_p()
         for event in (forth, back):
             call("cuEventCreate", byref(event), c_uint(2))
@@ -84,39 +84,39 @@ class Look(Stage):
         call("cuStreamWaitEvent", own, back, c_uint(0))
         self.report_sms("after", "own")
         call("cuStreamEndCapture", own, byref(captured))
-        call("cuGraphInstantiateWithFlags", byref(made), captured, c_uint64(0))
-        call("cuGraphLaunch", made, own)
+        call("cuGraphInstantiateWithFlags", byref(executable), captured, c_uint64(0))
+        call("cuGraphLaunch", executable, own)
         self.wait_stream("own")
         return len(self.sms("there")), len(self.sms("after"))
 
     def launch_too_large(self, blocks: int, attribute: int, value: int) -> int:
-        """Result of a launch on the green stream with one attribute (2: cooperative, 4: cluster of so many blocks)."""
+        """Result of a launch on the green stream with an attribute (2: cooperative, 4: cluster of ``value`` blocks)."""
         attributes = (c_uint * 18)(attribute, 0, value, *((1, 1) if attribute == 4 else (0, 0)))
         config = LaunchConfig(blocks, 1, 1, 1024, 1, 1, 0, self.streams["green"], ctypes.addressof(attributes), 1)
-        target, lasts = self._at(0), c_uint64(0)
-        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(lasts))
+        target, duration = self._at(0), c_uint64(0)
+        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(duration))
         result = self.result_of("cuLaunchKernelEx", byref(config), self.functions["add"], parameters, None)
         self.sync()
         return result
 
     def names_by_wrong_handle(self) -> tuple[int, int]:
-        """What name queries say to a handle of the other kind. A crash is an answer too."""
+        """Results of name queries for a handle of the other kind. They may crash."""
         library, kernel, name = c_void_p(), c_void_p(), ctypes.c_char_p()
         call("cuLibraryLoadData", byref(library), PTX.encode(), None, None, c_uint(0), None, None, c_uint(0))
         call("cuLibraryGetKernel", byref(kernel), library, b"add")
         first = self.result_of("cuFuncGetName", byref(name), kernel)
         return first, self.result_of("cuKernelGetName", byref(name), self.functions["add"])
 
-    def threads_at_once(self, count: int = 8, launches: int = 20_000) -> list[int]:
-        """Each thread launches on a stream of its own of the one green context, whose maker promises them nothing."""
+    def concurrent_threads(self, count: int = 8, launches: int = 20_000) -> list[int]:
+        """Each thread launches on its own stream of one green context, which the vendor does not guarantee to work."""
         for number in range(count):
-            self.streams[f"g{number}"] = made = c_void_p()
-            call("cuGreenCtxStreamCreate", byref(made), self.partition, c_uint(NON_BLOCKING), c_int(0))
+            self.streams[f"g{number}"] = stream = c_void_p()
+            call("cuGreenCtxStreamCreate", byref(stream), self.partition, c_uint(NON_BLOCKING), c_int(0))
         self.together([[["kernels", launches, f"g{number}", number]] for number in range(count)])
         return self.cells()
 
     def ms_between(self) -> float:
-        """Between an event of the primary context on its own stream and one on the green stream."""
+        """Time between an event on a stream of the primary context and one on the green stream."""
         events, ms = [c_void_p(), c_void_p()], c_float()
         for event, stream in zip(events, ("own", "green"), strict=True):
             call("cuEventCreate", byref(event), c_uint(0))
@@ -125,13 +125,13 @@ class Look(Stage):
         call("cuEventElapsedTime", byref(ms), *events)
         return ms.value
 
-    def while_captured(self, relaxed: bool) -> dict[str, int]:
-        """What another thread may ask while a stream is captured in global mode, and how the capture ends."""
-        event, told = c_void_p(), dict[str, int]()
+    def results_during_capture(self, relaxed: bool) -> dict[str, int]:
+        """Results of calls of another thread while a stream is captured in global mode, and of the capture's end."""
+        event, results = c_void_p(), dict[str, int]()
         call("cuEventCreate", byref(event), c_uint(2))
         call("cuEventRecord", event, self.streams["green"])
 
-        def ask() -> None:
+        def make_calls() -> None:
             self.enter()
             mode, stream, priority = c_int(RELAXED), c_void_p(), c_int()
             if relaxed:
@@ -144,61 +144,61 @@ class Look(Stage):
                 ("cuStreamSynchronize", self.streams["green"]),
                 ("cuGreenCtxStreamCreate", byref(stream), self.partition, c_uint(NON_BLOCKING), c_int(0)),
             ):
-                told[name] = self.result_of(name, *arguments)
+                results[name] = self.result_of(name, *arguments)
 
         call("cuStreamBeginCapture_v2", self.streams["own"], c_int(0))
-        thread = threading.Thread(target=ask)
+        thread = threading.Thread(target=make_calls)
         thread.start()
         thread.join()
-        told["end"] = self.result_of("cuStreamEndCapture", self.streams["own"], byref(c_void_p()))
-        return told
+        results["end"] = self.result_of("cuStreamEndCapture", self.streams["own"], byref(c_void_p()))
+        return results
 
-    def amiss_in_capture(self) -> dict[str, tuple[int, int]]:
-        """What a driver answers to whoever captures and asks for this or that, and how the capture ends then; of what
-        does no harm nothing is told. ``side`` was drawn into the capture, ``green`` has no part in it."""
+    def invalidating_calls(self) -> dict[str, tuple[int, int]]:
+        """Calls that fail or invalidate a capture: their results, and those of the end of the capture. ``side`` has
+        joined the capture, ``green`` has not."""
         self.stream("side", blocking=False)
         self.capture("inner", "own", [["kernel", "own", 0]])
-        asked = self._refused() | {
-            f"{name} {stream}": (name, self.streams[stream], byref(answer))
+        calls = self._refused_launches() | {
+            f"{name} {stream}": (name, self.streams[stream], byref(output))
             for stream in ("own", "side", "green")
-            for name, answer in (
+            for name, output in (
                 ("cuStreamGetFlags", c_uint()),
                 ("cuStreamGetPriority", c_int()),
                 ("cuStreamGetCtx", c_void_p()),
                 ("cuStreamGetGreenCtx", c_void_p()),
             )
         }
-        return {what: told for what, question in asked.items() if any(told := self._asked_in_capture(*question))}
+        return {name: results for name, made in calls.items() if any(results := self._results_in_capture(*made))}
 
-    def _refused(self) -> dict[str, tuple[Any, ...]]:
+    def _refused_launches(self) -> dict[str, tuple[Any, ...]]:
         own, add = self.streams["own"], self.functions["add"]
-        target, lasts = self._at(0), c_uint64(0)
-        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(lasts))
-        self.kept += [target, lasts]
-        nothing, too_much = [c_uint(0)] * 6, [c_uint(one) for one in (100_000, 1, 1, 1024, 1, 1)]
+        target, duration = self._at(0), c_uint64(0)
+        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(duration))
+        self.kept += [target, duration]
+        nothing, too_much = [c_uint(0)] * 6, [c_uint(size) for size in (100_000, 1, 1, 1024, 1, 1)]
         return {
             "graph": ("cuGraphLaunch", self.graphs["inner"], own),
             "no blocks": ("cuLaunchKernel", add, *nothing, c_uint(0), own, parameters, None),
             "too many blocks at once": ("cuLaunchCooperativeKernel", add, *too_much, c_uint(0), own, parameters),
         }
 
-    def _asked_in_capture(self, name: str, *arguments: Any) -> tuple[int, int]:
+    def _results_in_capture(self, name: str, *arguments: Any) -> tuple[int, int]:
         own, side = self.streams["own"], self.streams["side"]
         self.play([["begin_capture", "own"], ["record", "forth", "own"], ["wait", "side", "forth"]])
-        said = self.result_of(name, *arguments)
+        result = self.result_of(name, *arguments)
         self.result_of("cuEventRecord", self._event("back"), side)
         self.result_of("cuStreamWaitEvent", own, self._event("back"), c_uint(0))
-        return said, self.result_of("cuStreamEndCapture", own, byref(c_void_p()))
+        return result, self.result_of("cuStreamEndCapture", own, byref(c_void_p()))
 
     def free_waits_for_green(self) -> bool:
         cell = c_uint64()
         call("cuMemAlloc_v2", byref(cell), c_size_t(4))
-        self.kernel("green", 0, "add", LASTS_NS // 1000)
+        self.kernel("green", 0, "add", KERNEL_NS // 1000)
         call("cuMemFree_v2", cell)
         return self.is_done("green")
 
     def after_reset(self) -> tuple[int, int]:
-        """Of a reset while a green context lives, and of that context's end afterwards."""
+        """Results of a reset while a green context exists, and of the destruction of that context afterwards."""
         return self.result_of("cuDevicePrimaryCtxReset_v2", 0), self.result_of("cuGreenCtxDestroy", self.partition)
 
     def is_active_after_last_release(self) -> int:
@@ -207,8 +207,8 @@ class Look(Stage):
         call("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
         return active.value
 
-    def _let_wait(self, stream: str) -> c_uint:
-        """The stream goes on when what is answered is no longer 0; nothing need be asked of the driver for that."""
+    def _block(self, stream: str) -> c_uint:
+        """Block a stream until the returned value is not 0. Setting it needs no call of the driver."""
         memory, address = c_void_p(), c_uint64()
         call("cuMemHostAlloc", byref(memory), c_size_t(4), c_uint(0))
         call("cuMemHostGetDevicePointer_v2", byref(address), memory, c_uint(0))
@@ -217,45 +217,45 @@ class Look(Stage):
         call("cuStreamWaitValue32_v2", self.streams[stream], address, c_uint(1), c_uint(0))
         return flag
 
-    def goes_on_while_copying(self, pinned: bool) -> bool:
-        """Whether a thread may launch on a stream of its own while another one's copy to the host waits."""
+    def launches_during_copy(self, pinned: bool) -> bool:
+        """Whether a thread can launch on its own stream while a copy of another thread to the host is blocked."""
         self.pin()
         self.kernels(100, "own", 0)
         self.sync()
-        flag = self._let_wait("legacy")
+        flag = self._block("legacy")
         copy = ["fetch_pinned" if pinned else "fetch", "legacy", 0]
         copies = threading.Thread(target=self.in_thread, args=([copy],))
         launches = threading.Thread(target=self.in_thread, args=([["kernels", 100, "own", 0]],))
         copies.start()
-        copies.join(1)  # by then it is inside
+        copies.join(1)  # by then it is in the call
         launches.start()
-        launches.join(PATIENCE_S)
-        went_on = not launches.is_alive()
+        launches.join(TIMEOUT_S)
+        has_launched = not launches.is_alive()
         flag.value = 1
         launches.join()
         copies.join()
-        return went_on
+        return has_launched
 
-    def made_while_waiting(self) -> list[str]:
-        """What can be made while a stream of the context waits; the first that is not here waits too."""
-        flag, made = self._let_wait("own"), list[str]()
+    def objects_created_while_blocked(self) -> list[str]:
+        """Objects that can be created while a stream of the context is blocked. The first missing one blocks too."""
+        flag, created = self._block("own"), list[str]()
 
-        def make() -> None:
+        def create() -> None:
             self.enter()
             stream, event = c_void_p(), c_void_p()
             call("cuEventCreate", byref(event), c_uint(2))
-            made.append("event")
+            created.append("event")
             call("cuStreamCreateWithPriority", byref(stream), c_uint(NON_BLOCKING), c_int(0))
-            made.append("stream")
+            created.append("stream")
             call("cuGreenCtxStreamCreate", byref(stream), self.partition, c_uint(NON_BLOCKING), c_int(0))
-            made.append("green stream")
+            created.append("green stream")
             self.make_green(2)
-            made.append("green context")
+            created.append("green context")
 
-        thread = threading.Thread(target=make)
+        thread = threading.Thread(target=create)
         thread.start()
-        thread.join(PATIENCE_S)
-        in_time = list(made)
+        thread.join(TIMEOUT_S)
+        in_time = list(created)
         flag.value = 1
         thread.join()
         return in_time

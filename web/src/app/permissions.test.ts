@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 vi.mock("../api/queries", () => ({ useMe: () => ({}) }));
-const { mayAct, mayReadLogs, maySubmit } = await import("./rights");
+const { mayAct, mayReadLogs, maySubmit } = await import("./permissions");
 
 const me = (role: "admin" | "member" | "viewer", scopes = ["read", "submit"]) => ({
   user: "ann", tenant: "a", role, scopes, is_admin: role === "admin", token: { id: "", label: "", expires_s: null },
@@ -8,7 +8,7 @@ const me = (role: "admin" | "member" | "viewer", scopes = ["read", "submit"]) =>
 const own = { user: "ann", tenant: "a" };
 const other = { user: "bob", tenant: "a" };
 
-test("a viewer acts on nothing, not even what has their name on it", () => {
+test("a viewer acts on no job, not even on their own", () => {
   expect(maySubmit(me("viewer"))).toBe(false);
   expect(mayAct(me("viewer"), own)).toBe(false);
   expect(mayReadLogs(me("viewer"), own)).toBe(false);
@@ -21,6 +21,6 @@ test("a member acts on their own jobs", () => {
   expect(mayAct(me("member", ["read"]), own)).toBe(false);
 });
 
-test("an administrator acts on all", () => {
+test("an administrator acts on all jobs", () => {
   expect(mayAct(me("admin"), other)).toBe(true);
 });
