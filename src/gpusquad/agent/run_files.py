@@ -18,7 +18,7 @@ TAIL_BYTES = 8 * 1024
 """Bytes of each task's log that are read per tick; earlier output is skipped."""
 _SEGMENT = re.compile(r"(\d{1,9})\.(\d{20})\.log")
 _PROGRESS_BYTES = 256
-_MOST = 10**18
+_MAX = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ReportedProgress:
     progress: StepProgress
     at_us: int
 
@@ -63,14 +63,14 @@ class RunFiles:
         self._logs = folder / "logs"
         self._progress = folder / "progress"
         self._tasks: dict[int, _Task] = {}
-        self._told: dict[int, _Told] = {}
+        self._reported: dict[int, _ReportedProgress] = {}
 
     def look(self, now_us: int) -> RunReading:
         """The current state of the run."""
         segments = _newest_segments(self._logs)
         for task, segment in segments.items():
             self._read_log(task, segment, now_us)
-        self._read_told(now_us)
+        self._read_reported(now_us)
         written = [segment for segment in segments.values() if segment.end > 0]
         progress = self._shown()
         return RunReading(
@@ -83,15 +83,17 @@ class RunFiles:
 
     def _shown(self) -> StepProgress | None:
         """What tasks report explicitly takes precedence over their output. A gang is as far as its slowest task."""
-        if self._told:
-            return min((told.progress for told in self._told.values()), key=_how_far)
+        if self._reported:
+            return min((report.progress for report in self._reported.values()), key=_how_far)
         # Tasks other than the first often print counters of their own; the first task's is the run's.
         followed = (self._tasks[task].tracker.progress for task in sorted(self._tasks))
         return next((progress for progress in followed if progress is not None), None)
 
     def _moved_us(self) -> list[int]:
         followed = [task.tracker.moved_us for task in self._tasks.values()]
-        return [at_us for at_us in followed if at_us is not None] + [told.at_us for told in self._told.values()]
+        return [at_us for at_us in followed if at_us is not None] + [
+            reported.at_us for reported in self._reported.values()
+        ]
 
     def _read_log(self, number: int, segment: _Segment, now_us: int) -> None:
         task = self._tasks.setdefault(number, _Task())
@@ -104,13 +106,13 @@ class RunFiles:
             task.tracker.feed(data, min(segment.changed_us, now_us), after_gap=start > task.read_to)
             task.read_to = start + len(data)
 
-    def _read_told(self, now_us: int) -> None:
+    def _read_reported(self, now_us: int) -> None:
         for task, path in _numbered(self._progress):
-            told = _parse_told(read_regular(path, 0, _PROGRESS_BYTES) or b"", now_us)
-            before = self._told.get(task)
+            reported = _parse_reported(read_regular(path, 0, _PROGRESS_BYTES) or b"", now_us)
+            before = self._reported.get(task)
             # Repeating the same value is no progress.
-            if told is not None and (before is None or before.progress != told.progress):
-                self._told[task] = told
+            if reported is not None and (before is None or before.progress != reported.progress):
+                self._reported[task] = reported
 
 
 def _how_far(progress: StepProgress) -> tuple[bool, float]:
@@ -118,7 +120,7 @@ def _how_far(progress: StepProgress) -> tuple[bool, float]:
     return (progress.total is None, progress.step / (progress.total or 1))
 
 
-def _parse_told(data: bytes, now_us: int) -> _Told | None:
+def _parse_reported(data: bytes, now_us: int) -> _ReportedProgress | None:
     """``step total time_us``; ``-`` for an unknown total."""
     fields = data.split()
     try:
@@ -126,9 +128,9 @@ def _parse_told(data: bytes, now_us: int) -> _Told | None:
         total = None if fields[1] == b"-" else int(fields[1])
     except (IndexError, ValueError):
         return None
-    if not 0 <= step <= _MOST or (total is not None and not 0 < total <= _MOST) or at_us < 0:
+    if not 0 <= step <= _MAX or (total is not None and not 0 < total <= _MAX) or at_us < 0:
         return None
-    return _Told(StepProgress(step if total is None else min(step, total), total), min(at_us, now_us))
+    return _ReportedProgress(StepProgress(step if total is None else min(step, total), total), min(at_us, now_us))
 
 
 def _newest_segments(folder: Path) -> dict[int, _Segment]:

@@ -26,7 +26,7 @@ def wait_for(
 ) -> list[dict[str, Any]]:
     """Wait for all jobs or any one. Returns the ended jobs in the order of ``ids``; prints state changes to stderr."""
     deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
-    waiting = _Waiting(client, ids, verbose)
+    waiting = _WatchedJobs(client, ids, verbose)
     if not waiting.is_over(any_one):
         try:
             for event in client.events.pulse(patience_s=lambda: min(POLL_INTERVAL_S, deadline_s - time.monotonic())):
@@ -43,7 +43,7 @@ def wait_for(
     return [view for view in waiting.views.values() if view["state"] in FINAL]
 
 
-class _Waiting:
+class _WatchedJobs:
     """Last known state of the jobs."""
 
     def __init__(self, client: Client, ids: Sequence[str], verbose: bool) -> None:

@@ -52,14 +52,14 @@ class Fragments:
         self._count = np.zeros((nodes, kinds))
         self.left = np.zeros(nodes)
         self._fragments = np.zeros(nodes)
-        self._seen = _Seen(space)
+        self._last = _LastArrays(space)
         self._log: list[Ints] = []
         self._shapes: OrderedDict[Request, _Costs] = OrderedDict()
         self._refresh(space, np.arange(nodes))
 
     def look(self, space: SpaceView) -> None:
         """Update from a space, which may be any copy over the same cluster."""
-        nodes = self._seen.changed(space)
+        nodes = self._last.changed(space)
         if len(nodes):
             self.touch(space, nodes)
 
@@ -68,7 +68,7 @@ class Fragments:
         if len(self._log) >= _CHANGES_KEPT:
             self._log.clear()
             self._shapes.clear()
-        self._seen.update(space, nodes)
+        self._last.update(space, nodes)
         self._refresh(space, nodes)
         self._log.append(nodes)
 
@@ -243,7 +243,7 @@ class _Free:
         return fits if eligible is None else fits & eligible[self.cards]
 
 
-class _Seen:
+class _LastArrays:
     """Copies of the arrays from the last update, to detect changes: a space has no change log for policies."""
 
     _OF_CARDS = ("card_ok", "card_idle", "card_memory_free", "card_sm_free", "card_slots_free")

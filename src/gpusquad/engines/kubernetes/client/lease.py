@@ -184,7 +184,7 @@ class Leadership:
         why = f"no renewal for {self._renew_s:g} s"
         try:
             await self._renew_while_leading()
-        except _Lost as lost:
+        except _LeaseLost as lost:
             why = str(lost)
         except Exception as error:
             _log.exception("cannot renew the lease %s", self._name)
@@ -227,11 +227,11 @@ class Leadership:
             found = await self._read()
         except ApiRefused as error:
             if error.is_missing:
-                raise _Lost("the lease was deleted") from error
+                raise _LeaseLost("the lease was deleted") from error
             raise
         holder = found["spec"].get("holderIdentity")
         if holder != self.identity:
-            raise _Lost(f"{holder or 'no replica'} holds it")
+            raise _LeaseLost(f"{holder or 'no replica'} holds it")
         self._held = found
 
     # --- requests ---
@@ -265,7 +265,7 @@ class Leadership:
             _log.warning("cannot read or write the lease %s: %s", self._name, error)
 
 
-class _Lost(Exception):
+class _LeaseLost(Exception):
     """The lease is certainly lost, not only late."""
 
 
