@@ -1,4 +1,4 @@
-"""Who keeps the daemons of cards, without any: as far as setting policies goes."""
+"""A fake of the card manager, for setting divide policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusquad.gpu.api import NoSharing
 
 
 class FakeQuota(NoSharing):
-    """See ``gpu.attach.quota.SquadQuota``."""
+    """Stands in for ``gpu.attach.quota.SquadQuota``."""
 
     absence = ""
 
@@ -18,18 +18,18 @@ class FakeQuota(NoSharing):
     ) -> None:
         self._held = dict.fromkeys(known, "equal")
         self.running = dict(running)
-        """Cards with a daemon, and what it divides them by."""
+        """Divide policy of each card that has a daemon."""
         self.broken: set[str] = set()
         self.silent: set[str] = set()
-        """Their daemons are there, and do not answer."""
-        self.told: list[tuple[str, str]] = []
+        """Cards whose daemon runs but does not answer."""
+        self.policy_changes: list[tuple[str, str]] = []
         self._clients = list(clients)
 
     def set_policy(self, card_id: str, policy: str | None) -> str:
         if card_id in self.broken or card_id not in self._held:
             raise OSError(card_id)
         self._held[card_id] = policy or "equal"
-        self.told.append((card_id, self._held[card_id]))
+        self.policy_changes.append((card_id, self._held[card_id]))
         if card_id in self.running:
             self.running[card_id] = self._held[card_id]
         return self._held[card_id]

@@ -1,4 +1,4 @@
-"""What every source of GPU facts must keep; run against the simulation, a fake NVML and real cards."""
+"""Contract of every inventory; checked with simulated cards, a fake NVML and real cards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNTS = ("memory_used_bytes", "memory_total_bytes", "power_w", "power_limit_w",
 
 
 def check(inventory: Inventory) -> None:
-    """Facts, several readings, and the same cards all along."""
+    """Check the card facts and several readings; the cards stay the same throughout."""
     before = tuple(inventory.cards)
     check_facts(inventory)
     inventory.watch(lambda card, cause: None)
@@ -34,7 +34,7 @@ def check_facts(inventory: Inventory) -> None:
         assert card.memory_bytes > 0
         assert card.sms > 0
         assert card.domain >= 0
-    # The scheduler can take them as they are.
+    # The scheduler can use them unchanged.
     cards = tuple(Card(card.id, card.model, card.memory_bytes, card.sms, card.domain) for card in inventory.cards)
     assert Cluster((Node("n", cards),)).gpus == len(cards)
 

@@ -1,4 +1,4 @@
-"""A stand-in for the NVML binding: cards as dictionaries of answers, any call of which can be made to fail."""
+"""Fake NVML binding with a table of answers; every call can be made to fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NVMLError(Exception):
 
 
 class FakeNvml:
-    """Cards ``GPU-0``…; ``fail(name, error, card)`` breaks a call, ``heal()`` mends all."""
+    """Cards ``GPU-0``…; ``fail(name, error, card)`` makes a call fail, ``heal()`` removes all failures."""
 
     NVML_SUCCESS = 0
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
@@ -47,7 +47,7 @@ class FakeNvml:
         self.recovery = dict.fromkeys(range(count), 0)
         self.opened = 0
         self.failed = threading.Event()
-        """Set once a call has failed as told."""
+        """Set once a call has failed as configured."""
 
     def fail(self, name: str, error: str, card: int | None = None) -> None:
         self.broken[name, card] = ERRORS[error]

@@ -1,4 +1,4 @@
-"""Keeping an agent alive, with real processes: the agent itself and small impostors."""
+"""Tests of supervising an agent process, with the real agent and with small scripts."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def start():
-    """Starts AgentProcess around a script; messages come out of its queue."""
+    """Start an AgentProcess around a script; its messages go to ``agent.messages``."""
     started = []
 
     def start(script=None, arguments=(), patience=QUICK, on_message=None):
@@ -43,7 +43,7 @@ def start():
         agent.close()
 
 
-def hear(agent, kind, wanted=lambda message: True):
+def receive(agent, kind, wanted=lambda message: True):
     while True:
         message = agent.messages.get(timeout=60)
         if message["kind"] == kind and wanted(message):
@@ -58,11 +58,11 @@ def is_gone(pid):
     return False
 
 
-def test_the_real_agent_reports_and_ends(start, tmp_path):
+def test_agent_reports_and_ends_when_closed(start, tmp_path):
     agent = start(arguments=["--simulate", "1", "--every", "0.05", "--home", str(tmp_path)])
-    assert hear(agent, "inventory")["node"]["cards"][0]["id"] == "SIM-0"
+    assert receive(agent, "inventory")["node"]["cards"][0]["id"] == "SIM-0"
     agent.tell_runs([{"job": "J1", "attempt": 0, "folder": str(tmp_path), "cards": ["SIM-0"], "pids": []}])
-    assert hear(agent, "samples", lambda m: m["runs"])["runs"][0]["job"] == "J1"
+    assert receive(agent, "samples", lambda m: m["runs"])["runs"][0]["job"] == "J1"
     agent.close()
     assert not agent._keeping.is_alive()
     assert not agent._telling.is_alive()
@@ -70,33 +70,34 @@ def test_the_real_agent_reports_and_ends(start, tmp_path):
 
 def test_killed_agent_is_replaced_and_receives_the_runs_again(start):
     agent = start(ECHO)
-    first = hear(agent, "inventory")["pid"]
+    first = receive(agent, "inventory")["pid"]
     agent.tell_runs([{"job": "J1"}])
-    hear(agent, "told", lambda m: m["runs"])
+    receive(agent, "told", lambda m: m["runs"])
     os.kill(first, signal.SIGKILL)
-    again = hear(agent, "inventory")
+    again = receive(agent, "inventory")
     second = again["pid"]
     assert second != first
-    assert again["arguments"][-2:] == ["--expect", "GPU-a,GPU-b"]  # so that it misses those it does not find
-    assert hear(agent, "told", lambda m: m["pid"] == second)["runs"] == [{"job": "J1"}]
+    # With --expect, the new agent reports cards that it does not find as missing.
+    assert again["arguments"][-2:] == ["--expect", "GPU-a,GPU-b"]
+    assert receive(agent, "told", lambda m: m["pid"] == second)["runs"] == [{"job": "J1"}]
 
 
 def test_runs_set_before_the_start_are_sent(start):
     agent = start(ECHO)
     agent.tell_runs([{"job": "J1"}])
-    assert hear(agent, "told", lambda m: m["runs"])["runs"] == [{"job": "J1"}]
+    assert receive(agent, "told", lambda m: m["runs"])["runs"] == [{"job": "J1"}]
 
 
-def test_closing_ends_the_agent(start):
+def test_close_ends_the_agent_and_can_be_repeated(start):
     agent = start(ECHO)
-    pid = hear(agent, "inventory")["pid"]
+    pid = receive(agent, "inventory")["pid"]
     agent.close()
     assert is_gone(pid)
     agent.close()
     agent.tell_runs([])
 
 
-def test_lines_that_are_no_messages_are_logged_and_skipped(start, caplog):
+def test_invalid_output_lines_are_logged_and_skipped(start, caplog):
     script = r"""
 import sys
 sys.stdout.buffer.write(b"hello\n\xff\xfe\n[]\n{}\n" + b"[" * 9999 + b'\n{"kind": "fine"}\n')
@@ -104,11 +105,11 @@ sys.stdout.flush()
 sys.stdin.read()
 """
     with caplog.at_level(logging.WARNING):
-        hear(start(script), "fine")
+        receive(start(script), "fine")
     assert sum("no message" in record.message for record in caplog.records) == 5
 
 
-def test_a_listener_that_fails_is_called_again(start, caplog):
+def test_message_callback_is_called_again_after_it_failed(start, caplog):
     messages = queue.Queue()
 
     def fail(message):
@@ -121,7 +122,7 @@ def test_a_listener_that_fails_is_called_again(start, caplog):
     assert messages.get(timeout=60)["kind"] == "told"
 
 
-def test_an_agent_that_cannot_start_is_tried_again(start, tmp_path, caplog):
+def test_agent_is_restarted_when_it_exits_at_start(start, tmp_path, caplog):
     flag = tmp_path / "ready"
     script = f"""
 import os, sys
@@ -131,10 +132,10 @@ if not os.path.exists({str(flag)!r}):
 print('{{"kind": "fine"}}', flush=True)
 sys.stdin.read()
 """
-    hear(start(script), "fine")
+    receive(start(script), "fine")
 
 
-def test_missing_program_does_not_end_the_search():
+def test_missing_program_does_not_end_the_restart_thread():
     agent = AgentProcess(lambda message: None, [], command=["/no/such/program"], patience=QUICK)
     assert agent._keeping.is_alive()
     agent.close()
@@ -142,7 +143,7 @@ def test_missing_program_does_not_end_the_search():
 
 
 def test_stuck_agent_is_replaced_without_blocking(start):
-    """It neither speaks nor reads; what is told it does not fit into the pipe."""
+    """The agent neither writes nor reads, and the runs sent to it do not fit into the pipe."""
     script = """
 import os, signal
 print('{"kind": "here", "pid": %d}' % os.getpid(), flush=True)
@@ -152,15 +153,15 @@ while True: signal.pause()
     agent = start(
         script, patience=AgentTimeouts(first_restart_s=0.01, longest_restart_s=0.05, silence_s=0.3, close_s=0.3)
     )
-    first = hear(agent, "here")["pid"]
+    first = receive(agent, "here")["pid"]
     agent.tell_runs([{"job": "J" * 1000} for _ in range(1000)])
-    assert hear(agent, "here")["pid"] != first
+    assert receive(agent, "here")["pid"] != first
     assert is_gone(first)
     agent.close()
     assert not agent._keeping.is_alive()
 
 
-def test_an_agent_closed_by_its_own_message_ends(start):
+def test_agent_can_be_closed_from_its_message_callback(start):
     closed = queue.Queue()
     agent = start(ECHO, on_message=lambda message: (agent.close(), closed.put(message)))
     closed.get(timeout=60)
@@ -168,8 +169,8 @@ def test_an_agent_closed_by_its_own_message_ends(start):
     assert not agent._keeping.is_alive()
 
 
-def test_the_agent_dies_with_a_killed_server(tmp_path):
-    """Also one that does not notice the end of its input; the kernel sees to that."""
+def test_agent_is_killed_with_its_server(tmp_path):
+    """A stopped agent cannot see the end of its input; the kernel kills it with its parent."""
     server = f"""
 import sys, time
 from gpusquad.agent.agent_process import AgentProcess

@@ -1,4 +1,4 @@
-"""Sources of GPU facts: the contract, and what is particular to the simulation."""
+"""Tests of the inventory contract for every source, and of the simulated cards."""
 
 import json
 
@@ -16,7 +16,7 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize("source", ["simulated", "none", "nvml", "virtual"])
-def test_the_contract(source, tmp_path):
+def test_inventory_meets_the_contract(source, tmp_path):
     sources = {
         "simulated": lambda: SimulatedInventory(4, tmp_path),
         "none": NoCards,
@@ -35,12 +35,12 @@ def simulated(tmp_path):
     return SimulatedInventory(2, tmp_path)
 
 
-def test_simulated_cards_look_like_large_ones(simulated):
+def test_simulated_cards_have_the_size_of_large_gpus(simulated):
     first = simulated.cards[0]
     assert (first.id, first.model, first.memory_bytes, first.sms) == ("SIM-0", "Simulated", 80 * GIB, 132)
 
 
-def test_cpu_time_stands_for_utilisation_and_resident_memory_for_the_cards(simulated):
+def test_simulated_utilisation_is_cpu_time_and_memory_is_resident_memory(simulated):
     busy, idle = simulated.read([worker(1), worker(2, cpu_ratio=0.25), worker(3, cpu_ratio=None)])
     assert (busy.utilisation_ratio, busy.memory_used_bytes) == (0.75, 3 * GIB)
     assert [(process.pid, process.memory_bytes) for process in busy.processes] == [(1, GIB), (2, GIB), (3, GIB)]
@@ -48,17 +48,17 @@ def test_cpu_time_stands_for_utilisation_and_resident_memory_for_the_cards(simul
     assert idle.power_w < busy.power_w < busy.power_limit_w
 
 
-def test_a_process_with_two_cards_works_on_both(simulated):
+def test_process_load_is_split_over_its_simulated_cards(simulated):
     for reading in simulated.read([worker(cards=("SIM-0", "SIM-1"), cpu_ratio=1.0)]):
         assert (reading.utilisation_ratio, reading.memory_used_bytes) == (0.5, GIB // 2)
 
 
-def test_progress_above_the_total_is_complete(simulated):
+def test_simulated_utilisation_and_memory_are_capped_at_the_card(simulated):
     full, _ = simulated.read([worker(n, cpu_ratio=9.0, rss_bytes=70 * GIB) for n in range(3)])
     assert (full.utilisation_ratio, full.memory_used_bytes) == (1.0, 80 * GIB)
 
 
-def test_a_file_makes_a_card_fail_and_recover(simulated, tmp_path):
+def test_simulated_card_fails_and_recovers_when_the_fault_file_changes(simulated, tmp_path):
     (tmp_path / FAULTS_FILE).write_text(json.dumps({"SIM-1": "Xid 79", "SIM-9": "not ours"}))
     assert [reading.trouble for reading in simulated.read([])] == [None, "Xid 79"]
     (tmp_path / FAULTS_FILE).write_text("{}")

@@ -1,4 +1,4 @@
-"""NVIDIA cards for real, compared with nvidia-smi. Skipped where there is no card."""
+"""Tests of the NVML inventory on real NVIDIA cards, compared with nvidia-smi; skipped without a card."""
 
 import contextlib
 import ctypes
@@ -21,8 +21,8 @@ from tests.agent import contract
 MIB = 2**20
 
 
-def _why_not() -> str:
-    """Why there is nothing to test here; empty: there is."""
+def _skip_reason() -> str:
+    """Why these tests cannot run here, or an empty string if they can."""
     try:
         inventory = NvmlInventory()
     except SourceUnavailable as error:
@@ -32,8 +32,8 @@ def _why_not() -> str:
     return "" if count else "the driver lists no card"
 
 
-WHY_NOT = _why_not()
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"needs an NVIDIA card: {WHY_NOT}")
+SKIP_REASON = _skip_reason()
+pytestmark = pytest.mark.skipif(bool(SKIP_REASON), reason=f"needs an NVIDIA card: {SKIP_REASON}")
 needs_smi = pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="needs nvidia-smi")
 
 
@@ -45,7 +45,7 @@ def inventory():
 
 
 def smi(*fields):
-    """One row of text a card, by index."""
+    """Fields of each card as text, in order of index."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     return [[value.strip() for value in row.split(",")] for row in output.strip().splitlines()]
@@ -59,12 +59,12 @@ def number(text):
         return None
 
 
-def test_the_contract_holds():
+def test_inventory_meets_the_contract():
     contract.check(NvmlInventory())
 
 
 @needs_smi
-def test_the_facts_are_those_of_nvidia_smi(inventory):
+def test_card_facts_match_nvidia_smi(inventory):
     rows = smi("uuid", "index", "name", "memory.total", "pci.bus_id", "driver_version")
     assert len(rows) == len(inventory.cards)
     for card, (uuid, index, name, total_mib, bus, driver) in zip(inventory.cards, rows, strict=True):
@@ -86,7 +86,7 @@ def test_static_values_match_nvidia_smi(inventory):
 
 @needs_smi
 def test_dynamic_values_match_nvidia_smi_within_rounding(inventory):
-    """Asked before and after, several times: what moves must at least once lie between the two, rounding allowed."""
+    """Each value lies at least once between nvidia-smi's values before and after the reading, within rounding."""
     rounding = {"memory.used": 2.0, "power.draw": 15.0, "temperature.gpu": 1.0, "clocks.sm": 15.0, "clocks.mem": 1.0,
                 "utilization.gpu": 1.0, "utilization.memory": 1.0}  # fmt: skip
     unmatched = {(card.id, name) for card in inventory.cards for name in rounding}
@@ -102,12 +102,12 @@ def test_dynamic_values_match_nvidia_smi_within_rounding(inventory):
     assert not unmatched
 
 
-def near(value, a, b, give):
-    return min(a, b) - give <= value <= max(a, b) + give
+def near(value, a, b, tolerance):
+    return min(a, b) - tolerance <= value <= max(a, b) + tolerance
 
 
 def moving_values(reading):
-    """In nvidia-smi's names and units."""
+    """Values that change while a card works, in nvidia-smi's names and units."""
     used_bytes, busy, moving = reading.memory_used_bytes, reading.utilisation_ratio, reading.memory_utilisation_ratio
     return {
         "memory.used": None if used_bytes is None else used_bytes / MIB,
@@ -120,7 +120,7 @@ def moving_values(reading):
     }
 
 
-def test_the_number_of_sms_is_that_of_cuda(inventory):
+def test_sm_count_matches_cuda(inventory):
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -133,14 +133,14 @@ def test_the_number_of_sms_is_that_of_cuda(inventory):
         assert card.sms == multiprocessors.value
 
 
-def test_events_can_be_waited_for(inventory):
+def test_fault_events_can_be_watched(inventory):
     inventory.watch(lambda card, cause: None)
     assert inventory._events is not None
     assert inventory._events.listening
     inventory.watch(lambda card, cause: None)
 
 
-def test_looking_again_for_cards_finds_the_same_ones(inventory):
+def test_reopening_nvml_finds_the_same_cards(inventory):
     inventory.watch(lambda card, cause: None)
     inventory._reopen()
     assert [reading.trouble for reading in inventory.read(())] == [None] * len(inventory.cards)
@@ -185,7 +185,7 @@ def holder(inventory):
     process.stdout.close()
 
 
-def test_a_process_on_a_card_is_found_with_its_job(inventory, holder, tmp_path):
+def test_process_on_a_card_is_reported_with_its_job(inventory, holder, tmp_path):
     card = inventory.cards[0].id
     sampler = Sampler(inventory, CardHealth([card.id for card in inventory.cards]))
     run = WatchedRun("J1", 3, str(tmp_path), (card,), (holder.pid,))
@@ -200,7 +200,7 @@ def test_a_process_on_a_card_is_found_with_its_job(inventory, holder, tmp_path):
     assert samples["cards"][0]["memory_used_bytes"] >= 256 * MIB
 
 
-def test_work_of_a_process_is_seen(inventory, holder, tmp_path):
+def test_gpu_work_of_a_process_raises_utilisation(inventory, holder, tmp_path):
     card = inventory.cards[0].id
     sampler = Sampler(inventory, CardHealth([card.id for card in inventory.cards]))
     run = WatchedRun("J1", 3, str(tmp_path), (card,), (holder.pid,))
@@ -213,8 +213,8 @@ def test_work_of_a_process_is_seen(inventory, holder, tmp_path):
     assert busiest > 0.0
 
 
-def test_the_messages_fit_on_the_wire(inventory):
+def test_messages_of_a_real_card_can_be_encoded(inventory):
     message = inventory_message(inventory, this_machine())
     encode(message)
-    print(message)  # what the card said, for whoever runs this on a new kind of card
+    print(message)  # shown with -s, useful on a new card model
     print(Sampler(inventory, CardHealth([card.id for card in inventory.cards])).sample(())[-1])

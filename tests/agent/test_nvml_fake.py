@@ -1,4 +1,4 @@
-"""The NVML source against a binding that fails in every way it can."""
+"""Tests of the NVML inventory with a fake binding whose calls fail."""
 
 import threading
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def reading(nvml, **kwargs):
     return NvmlInventory(nvml, **kwargs).read(())[0]
 
 
-def test_the_facts(nvml, tmp_path):
+def test_card_facts_come_from_nvml(nvml, tmp_path):
     inventory = NvmlInventory(nvml, pci_devices=tmp_path)
     assert (inventory.driver, inventory.simulated, len(inventory.cards)) == ("580.1", False, 2)
     card = inventory.cards[1]
@@ -32,8 +32,8 @@ def test_the_facts(nvml, tmp_path):
 
 
 def test_reading_has_all_fields(nvml):
-    found = reading(nvml)
-    assert found == CardReading(
+    card_reading = reading(nvml)
+    assert card_reading == CardReading(
         "GPU-0", 0.75, 0.4, 5 * 2**30, 80 * 2**30, 351.5, 700.0, 61.0, 1980, 3201, 3, 0,
         ("power_cap", "hardware_thermal"), (), None,
     )  # fmt: skip
@@ -44,41 +44,43 @@ CALLS = [name for name in fake_nvml._ANSWERS if name.startswith("nvmlDeviceGet")
 
 @pytest.mark.parametrize("error", ["NVML_ERROR_NOT_SUPPORTED", "NVML_ERROR_UNKNOWN", "NVML_ERROR_FUNCTION_NOT_FOUND"])
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "nvmlDeviceGetMemoryInfo"])
-def test_no_single_call_that_fails_stops_the_others(nvml, name, error):
+def test_failed_call_only_clears_its_own_fields(nvml, name, error):
     inventory = NvmlInventory(nvml)
-    whole = inventory.read(())[0]
+    complete = inventory.read(())[0]
     nvml.fail(name, error)
-    found = inventory.read(())[0]
-    assert found.trouble is None
-    changed = [field for field in CardReading.__dataclass_fields__ if getattr(found, field) != getattr(whole, field)]
+    card_reading = inventory.read(())[0]
+    assert card_reading.trouble is None
+    changed = [
+        field for field in CardReading.__dataclass_fields__ if getattr(card_reading, field) != getattr(complete, field)
+    ]
     assert len(changed) <= 2
-    assert all(getattr(found, field) is None for field in changed)
+    assert all(getattr(card_reading, field) is None for field in changed)
 
 
-def test_a_card_that_cannot_tell_its_memory_is_well(nvml):
+def test_card_without_memory_information_is_healthy(nvml):
     nvml.fail("nvmlDeviceGetMemoryInfo", "NVML_ERROR_NOT_SUPPORTED")
-    found = reading(nvml)
-    assert (found.trouble, found.memory_used_bytes, found.utilisation_ratio) == (None, None, 0.75)
+    card_reading = reading(nvml)
+    assert (card_reading.trouble, card_reading.memory_used_bytes, card_reading.utilisation_ratio) == (None, None, 0.75)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_single_call_that_fails_hides_the_cards(nvml, name):
+def test_cards_are_listed_when_one_call_fails(nvml, name):
     nvml.fail(name, "NVML_ERROR_UNKNOWN")
     inventory = NvmlInventory(nvml)
     assert len(inventory.cards) == (0 if name == "nvmlDeviceGetCount" else 2)
     assert len({card.id for card in inventory.cards}) == len(inventory.cards)
 
 
-def test_a_binding_that_raises_anything_costs_one_field(nvml, monkeypatch):
-    def stumble(*arguments):
+def test_unexpected_error_of_the_binding_clears_one_field(nvml, monkeypatch):
+    def fail(*arguments):
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad name")
 
-    monkeypatch.setitem(fake_nvml._ANSWERS, "nvmlDeviceGetPowerUsage", stumble)
-    found = reading(nvml)
-    assert (found.power_w, found.temperature_c) == (None, 61.0)
+    monkeypatch.setitem(fake_nvml._ANSWERS, "nvmlDeviceGetPowerUsage", fail)
+    card_reading = reading(nvml)
+    assert (card_reading.power_w, card_reading.temperature_c) == (None, 61.0)
 
 
-def test_no_library_and_no_driver_are_told_apart_from_no_cards(nvml):
+def test_missing_driver_raises_but_an_empty_list_of_cards_does_not(nvml):
     nvml.fail("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")
     with pytest.raises(SourceUnavailable, match="NVML does not start: error 9"):
         NvmlInventory(nvml)
@@ -96,13 +98,13 @@ def domains(nvml, numa, tmp_path):
     return [card.domain for card in NvmlInventory(nvml, pci_devices=tmp_path).cards]
 
 
-def test_nvlink_makes_a_domain(tmp_path):
+def test_cards_linked_by_nvlink_share_a_domain(tmp_path):
     nvml = FakeNvml(6)
     nvml.linked = {(0, 2), (2, 4), (1, 3)}
     assert domains(nvml, [0] * 6, tmp_path) == [0, 1, 0, 1, 0, 2]
 
 
-def test_without_nvlink_the_numa_node_does(tmp_path):
+def test_cards_of_a_numa_node_share_a_domain_without_nvlink(tmp_path):
     assert domains(FakeNvml(4), [0, 1, 0, -1], tmp_path) == [0, 1, 0, 0]
 
 
@@ -113,7 +115,7 @@ def test_domain_is_single_without_nvlink_and_numa(tmp_path):
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
-def test_processes_with_their_memory_and_work(nvml):
+def test_processes_are_read_with_memory_and_utilisation(nvml):
     nvml.processes[0] = [SimpleNamespace(pid=7, usedGpuMemory=100), SimpleNamespace(pid=8, usedGpuMemory=None)]
     nvml.utilisation[0] = [
         SimpleNamespace(pid=7, smUtil=60, timeStamp=1000),
@@ -123,7 +125,7 @@ def test_processes_with_their_memory_and_work(nvml):
     first, second = inventory.read(())[0].processes
     assert (first.pid, first.memory_bytes, first.utilisation_ratio, first.name) == (7, 100, 0.6, "program-7")
     assert (second.pid, second.memory_bytes, second.utilisation_ratio) == (8, None, 0.0)
-    # No new samples since: who did what is not known, and is not made up.
+    # Without new samples the utilisation is unknown.
     assert [process.utilisation_ratio for process in inventory.read(())[0].processes] == [None, None]
 
 
@@ -131,24 +133,24 @@ def test_processes_with_their_memory_and_work(nvml):
 
 
 class Clock:
-    """A clock that the test sets, and an inventory that reads it."""
+    """Clock set by the test, with an inventory that uses it."""
 
     def __init__(self, nvml, **kwargs):
         self.now_s = 100.0
         self.inventory = NvmlInventory(nvml, clock_s=lambda: self.now_s, **kwargs)
 
     def troubles(self, after_s=0.0):
-        """Read every second for a while; what the last reading said."""
+        """Read once a second for ``after_s`` and return the troubles of the last reading."""
         for _ in range(int(after_s)):
             self.now_s += 1.0
             self.inventory.read(())
-        return [found.trouble for found in self.inventory.read(())]
+        return [card_reading.trouble for card_reading in self.inventory.read(())]
 
 
 GONE = "the card is gone: the driver does not list it"
 
 
-def test_a_lost_card_stays_in_the_inventory_and_comes_back(nvml):
+def test_lost_card_stays_in_the_inventory_and_recovers(nvml):
     clock = Clock(nvml)
     nvml.lose(1)
     assert clock.troubles() == [None, "the card is lost: error 15"]
@@ -168,7 +170,7 @@ def test_card_is_not_failed_at_once_when_it_does_not_answer(nvml):
     assert clock.troubles() == [None, None]
 
 
-def test_a_library_that_stumbles_while_it_is_opened_again_takes_no_healthy_card_down(nvml):
+def test_healthy_card_is_not_failed_when_reopening_the_library_fails_once(nvml):
     clock = Clock(nvml)
     nvml.lose(1)
     nvml.fail("nvmlInit", "NVML_ERROR_UNKNOWN")
@@ -196,7 +198,7 @@ def unload(nvml):
     nvml.fail("nvmlDeviceGetCount", "NVML_ERROR_UNINITIALIZED")
 
 
-def test_a_driver_that_goes_away_takes_all_cards_until_it_is_back(nvml):
+def test_all_cards_fail_until_an_unloaded_driver_is_loaded_again(nvml):
     clock = Clock(nvml)
     unload(nvml)
     assert all(clock.troubles(20))
@@ -204,7 +206,7 @@ def test_a_driver_that_goes_away_takes_all_cards_until_it_is_back(nvml):
     assert clock.troubles(30) == [None, None]
 
 
-def test_a_driver_that_stays_away_needs_a_new_process(nvml):
+def test_inventory_gives_up_when_the_driver_stays_unloaded(nvml):
     clock = Clock(nvml)
     unload(nvml)
     with pytest.raises(SourceUnavailable):
@@ -238,49 +240,49 @@ def test_card_is_failed_when_it_needs_a_reset(nvml, action, trouble):
 
 
 @pytest.fixture
-def heard(nvml):
-    faults, something = [], threading.Event()
+def watch(nvml):
+    faults, arrived = [], threading.Event()
 
     def on_fault(card, cause):
         faults.append((card, cause))
-        something.set()
+        arrived.set()
 
     events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0, "GPU-1": 1}, on_fault)
-    yield SimpleNamespace(faults=faults, something=something, events=events)
+    yield SimpleNamespace(faults=faults, arrived=arrived, events=events)
     events.close()
 
 
-def test_xids_are_reported(nvml, heard):
+def test_xids_are_reported(nvml, watch):
     nvml.raise_event(1, XID, 79)
-    assert heard.something.wait(30)
-    assert heard.faults == [("GPU-1", "Xid 79")]
+    assert watch.arrived.wait(30)
+    assert watch.faults == [("GPU-1", "Xid 79")]
 
 
-def test_faults_of_programs_are_not_faults_of_the_card(nvml, heard):
+def test_xids_caused_by_programs_are_not_card_faults(nvml, watch):
     for xid in (13, 31, 43, 45, 63, 154):
         nvml.raise_event(0, XID, xid)
     nvml.raise_event(0, DOUBLE_BIT, 0)
-    assert heard.something.wait(30)
-    assert heard.faults == [("GPU-0", "uncorrected memory error (double bit ECC)")]
+    assert watch.arrived.wait(30)
+    assert watch.faults == [("GPU-0", "uncorrected memory error (double bit ECC)")]
 
 
-def test_an_event_of_an_unknown_card_breaks_nothing(nvml, heard):
+def test_event_of_an_unknown_card_is_ignored(nvml, watch):
     nvml.fail("nvmlDeviceGetUUID", "NVML_ERROR_GPU_IS_LOST")
     nvml.raise_event(7, XID, 79)
     nvml.raise_event(0, XID, 79)
-    assert heard.something.wait(30)
-    assert heard.faults == [("GPU-0", "Xid 79")]
+    assert watch.arrived.wait(30)
+    assert watch.faults == [("GPU-0", "Xid 79")]
 
 
-def test_a_wait_that_fails_is_tried_again(nvml, heard):
+def test_event_wait_is_retried_after_an_error(nvml, watch):
     nvml.fail("nvmlEventSetWait_v2", "NVML_ERROR_GPU_IS_LOST")
     assert nvml.failed.wait(30)
     nvml.heal()
     nvml.raise_event(0, XID, 48)
-    assert heard.something.wait(30)
+    assert watch.arrived.wait(30)
 
 
-def test_cards_without_events_are_read_only(nvml):
+def test_fault_events_are_off_when_cards_do_not_support_them(nvml):
     nvml.fail("nvmlDeviceGetSupportedEventTypes", "NVML_ERROR_NOT_SUPPORTED")
     events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause: None)
     assert not events.listening

@@ -1,4 +1,4 @@
-"""Progress from lines of output."""
+"""Tests of parsing progress from lines of output."""
 
 import pytest
 from hypothesis import example, given
@@ -16,13 +16,13 @@ LINES = {
     "\r 44%|████  | 44/100 [00:10<00:12]\r 45%|████▌ | 45/100 [00:10<00:12, 4.50it/s]": P(45, 100),
     " 45%|████▌     | 45/100 [00:10<00:12, 4.50it/s]\r": P(45, 100),
     "45it [00:10,  4.50it/s]": P(45, None),
-    # a number of bytes is not a number of steps
+    # bytes are not steps
     "model.safetensors:  45%|████▌     | 1.2G/2.6G [00:10<00:12, 120MB/s]": None,
-    # Lightning: the epoch is known, how many there are is not, so neither is the end
+    # Lightning: the number of epochs is unknown, so the total is too
     "Epoch 3:  20%|██        | 12/60 [00:03<00:12,  3.90it/s, v_num=0]": P(192, None),
     "Epoch 3/9:  20%|██        | 12/60 [00:03<00:12,  3.90it/s, v_num=0]": P(192, 600),
     "Epoch 3/9 ━━━━━━━━━━━━━━━━ 12/60 0:00:03 • 0:00:12 3.90it/s v_num: 0": P(192, 600),
-    # Hugging Face Trainer: its bar counts everything
+    # Hugging Face Trainer: the bar counts all steps
     " 12%|█▎        | 125/1000 [01:02<07:18,  2.00it/s]": P(125, 1000),
     "{'loss': 0.6931, 'grad_norm': 1.2, 'learning_rate': 4.5e-05, 'epoch': 0.5}": None,
     "  Num Epochs = 3": None,
@@ -34,7 +34,7 @@ LINES = {
     "45/100 ━━━━━━━━━━━━━━━━━━━━ 1s 30ms/step - loss: 0.5": P(45, 100),
     "\x08\x08\x08\x08\r 46/100 [============>.................] - ETA: 3s": P(46, 100),
     "     45/Unknown 3s 30ms/step - loss: 0.5": P(45, None),
-    # plain words
+    # plain text
     "step 45/100": P(45, 100),
     "Step: 45 / 100, loss 0.1": P(45, 100),
     "iter 45 of 100": P(45, 100),
@@ -66,12 +66,12 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "expected"), LINES.items())
-def test_known_formats(line, expected):
+def test_known_formats_are_parsed(line, expected):
     assert parse(line) == expected
     assert parse(line.encode()) == expected
 
 
-def test_of_an_endless_line_the_end_counts():
+def test_only_the_end_of_a_long_line_is_parsed():
     assert parse("x" * 10**6 + " step 45/100") == P(45, 100)
     assert parse("step 45/100 " + "x" * LINE_LENGTH) is None
     cut = " step 145/1000"
@@ -95,7 +95,7 @@ FRAGMENTS = ["%|", "|", "45/100", " [", "]", "step ", "iter", "epoch ", "Epoch 3
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=60).map("".join))
-def test_bars_in_pieces_give_the_same_progress(line):
+def test_random_fragments_give_steps_within_the_total(line):
     found = parse(line)
     if found is not None and found.total is not None:
         assert 0 <= found.step <= found.total
@@ -103,14 +103,14 @@ def test_bars_in_pieces_give_the_same_progress(line):
 
 
 @given(step=st.integers(0, 10**9), total=st.integers(1, 10**9), epoch=st.integers(1, 50), epochs=st.integers(1, 50))
-def test_numbers_come_out_as_they_went_in(step, total, epoch, epochs):
+def test_parsed_numbers_equal_the_printed_ones(step, total, epoch, epochs):
     step, epoch = min(step, total), min(epoch, epochs)
     assert parse(f"{100 * step // total:3d}%|██  | {step}/{total} [00:01<00:02]") == P(step, total)
     assert parse(f"Epoch [{epoch}/{epochs}] step {step}/{total}") == P((epoch - 1) * total + step, epochs * total)
 
 
 @pytest.mark.parametrize("piece", [*FRAGMENTS, "%|x", "1 ", " 1", "epoch 1", "step 1", "━ 1", "[1/", "\x1b[0;"])
-def test_hostile_repetition_costs_no_more_than_its_length(piece):
-    """Were a pattern exponential anywhere, this would never end."""
+def test_repeated_fragments_do_not_cause_backtracking(piece):
+    """A pattern with exponential backtracking would not finish."""
     found = parse(piece * (2 * LINE_LENGTH // len(piece)))
     assert found is None or found.step >= 0

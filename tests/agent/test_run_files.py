@@ -1,4 +1,4 @@
-"""What the folder of a run tells."""
+"""Tests of reading output and progress from the folder of a run."""
 
 import os
 
@@ -20,7 +20,7 @@ def run(tmp_path):
 
 
 def log(run, text, task=0, start=0, at_us=NOW):
-    """Append to a segment, as the keeper does."""
+    """Append to a segment, as the supervisor does."""
     path = run / "logs" / f"{task}.{start:020d}.log"
     with path.open("ab") as file:
         file.write(text.encode())
@@ -28,7 +28,7 @@ def log(run, text, task=0, start=0, at_us=NOW):
     return path
 
 
-def tell(run, text, task=0):
+def write_progress(run, text, task=0):
     (run / "progress" / str(task)).write_text(text)
 
 
@@ -51,11 +51,11 @@ def test_output_is_counted_over_tasks_and_segments(run):
     assert (reading.log_bytes, reading.last_output_us) == (110 + 1005, NOW - 20)
 
 
-def test_progress_from_output_as_it_grows(run):
+def test_progress_is_read_from_growing_output(run):
     files = RunFiles(run)
     log(run, "\r 1%|  | 1/100 [00:01<00:02]\r 2%|  | 2/100 [00:01<00:02]", at_us=NOW)
     assert step_and_total(files.look(NOW)) == (1, 100)
-    reading = files.look(NOW + 1)  # nothing more came: the bar is whole
+    reading = files.look(NOW + 1)  # no more output followed, so the bar is complete
     assert (*step_and_total(reading), reading.progress_at_us) == (2, 100, NOW)
     log(run, "\r 3%|  | 3/100 [00:01<00:02]\n", at_us=NOW + 5)
     reading = files.look(NOW + 6)
@@ -92,24 +92,24 @@ def test_progress_of_the_first_task_is_the_runs(run):
 
 def test_reported_progress_takes_precedence_and_the_slowest_task_counts(run):
     log(run, "step 99/100\n")
-    tell(run, f"40 100 {NOW - 7}\n", task=0)
-    tell(run, f"30 100 {NOW - 9}\n", task=1)
+    write_progress(run, f"40 100 {NOW - 7}\n", task=0)
+    write_progress(run, f"30 100 {NOW - 9}\n", task=1)
     reading = RunFiles(run).look(NOW)
     assert step_and_total(reading) == (30, 100)
 
 
-def test_the_time_of_progress_is_when_it_last_moved(run):
+def test_progress_time_is_that_of_the_last_change(run):
     files = RunFiles(run)
-    tell(run, f"40 100 {NOW}\n")
+    write_progress(run, f"40 100 {NOW}\n")
     assert files.look(NOW + 5).progress_at_us == NOW
-    tell(run, f"40 100 {NOW + 10}\n")
+    write_progress(run, f"40 100 {NOW + 10}\n")
     assert files.look(NOW + 20).progress_at_us == NOW
-    tell(run, f"41 - {NOW + 30}\n")
+    write_progress(run, f"41 - {NOW + 30}\n")
     reading = files.look(NOW + 40)
     assert (*step_and_total(reading), reading.progress_at_us) == (41, None, NOW + 30)
 
 
-def test_it_reads_what_gpusquad_progress_writes(run):
+def test_progress_written_by_gpusquad_progress_is_read(run):
     path = str(run / "progress" / "3")
     _progress._write(path, 4, 9)
     assert step_and_total(RunFiles(run).look(NOW)) == (4, 9)
@@ -118,18 +118,18 @@ def test_it_reads_what_gpusquad_progress_writes(run):
 
 
 @pytest.mark.parametrize("text", ["", "40", "40 100", "a b c", "-1 100 5", "1 0 5", "1 100 -5", "9" * 300, "1 1e3 5"])
-def test_nonsense_in_a_progress_file_is_no_progress(run, text):
-    tell(run, text)
+def test_invalid_progress_file_is_ignored(run, text):
+    write_progress(run, text)
     assert RunFiles(run).look(NOW) == RunReading()
 
 
-def test_a_time_in_the_future_is_now_and_more_than_all_is_all(run):
-    tell(run, f"500 100 {NOW * 10}")
+def test_progress_is_capped_at_the_total_and_its_time_at_now(run):
+    write_progress(run, f"500 100 {NOW * 10}")
     reading = RunFiles(run).look(NOW)
     assert (*step_and_total(reading), reading.progress_at_us) == (100, 100, NOW)
 
 
-def test_links_pipes_and_folders_are_left_alone(run, tmp_path):
+def test_links_pipes_and_folders_are_ignored(run, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(f"40 100 {NOW}")
     (run / "progress" / "0").symlink_to(secret)
@@ -142,12 +142,12 @@ def test_links_pipes_and_folders_are_left_alone(run, tmp_path):
     assert RunFiles(run).look(NOW) == RunReading()
 
 
-@given(chunks=st.lists(st.binary(max_size=300), max_size=10), told=st.binary(max_size=300))
-def test_arbitrary_bytes_are_handled(tmp_path_factory, chunks, told):
+@given(chunks=st.lists(st.binary(max_size=300), max_size=10), progress=st.binary(max_size=300))
+def test_arbitrary_bytes_are_handled(tmp_path_factory, chunks, progress):
     run = tmp_path_factory.mktemp("run")
     (run / "logs").mkdir()
     (run / "progress").mkdir()
-    (run / "progress" / "0").write_bytes(told)
+    (run / "progress" / "0").write_bytes(progress)
     files = RunFiles(run)
     for chunk in chunks:
         with (run / "logs" / f"0.{0:020d}.log").open("ab") as file:

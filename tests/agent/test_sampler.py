@@ -1,4 +1,4 @@
-"""One look at everything."""
+"""Tests of the inventory and samples messages."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from gpusquad.agent.wire import WatchedRun, encode
 NOW = 2_000_000_000_000_000
 
 
-class Cards:
+class FakeInventory:
     """An inventory whose readings the test sets."""
 
     simulated, driver = False, "1.2"
@@ -29,8 +29,8 @@ class Cards:
     def close(self): ...
 
 
-class Owned(Processes):
-    """Owners by pid, without a /proc."""
+class FakeProcesses(Processes):
+    """Owners by pid, without /proc."""
 
     def __init__(self, owners):
         super().__init__()
@@ -48,15 +48,15 @@ class Owned(Processes):
 
 def sampler_of(cards, owners=None):
     health = CardHealth([card.id for card in cards.cards])
-    return Sampler(cards, health, Owned(owners or {}), now_us=lambda: NOW, clock_s=lambda: 0.0)
+    return Sampler(cards, health, FakeProcesses(owners or {}), now_us=lambda: NOW, clock_s=lambda: 0.0)
 
 
 def run(folder, cards=("A",), job="J1"):
     return WatchedRun(job, 2, str(folder), tuple(cards), ())
 
 
-def test_the_inventory_message():
-    message = inventory_message(Cards(CardReading("A")), HostResources("host", 2000, 10**9))
+def test_inventory_message_has_every_field():
+    message = inventory_message(FakeInventory(CardReading("A")), HostResources("host", 2000, 10**9))
     assert message == {
         "kind": "inventory",
         "simulated": False,
@@ -69,9 +69,9 @@ def test_the_inventory_message():
     encode(message)
 
 
-def test_the_samples_message_has_every_field(tmp_path):
+def test_samples_message_has_every_field(tmp_path):
     process = CardProcess(7, 100, 0.5, "python")
-    cards = Cards(
+    cards = FakeInventory(
         CardReading("A", 0.5, power_w=90.0, power_limit_w=700.0, throttle=("power_cap",), processes=(process,))
     )
     (message,) = sampler_of(cards, {7: ("J1", 2)}).sample([run(tmp_path)])
@@ -94,8 +94,8 @@ def test_the_samples_message_has_every_field(tmp_path):
     ]  # fmt: skip
 
 
-def test_the_idle_power_is_the_lowest_seen():
-    cards = Cards(CardReading("A"))
+def test_idle_power_is_the_lowest_reading():
+    cards = FakeInventory(CardReading("A"))
     sampler = sampler_of(cards)
     seen = []
     for power_w in (None, 300.0, 80.0, None, 500.0):
@@ -105,7 +105,7 @@ def test_the_idle_power_is_the_lowest_seen():
 
 
 def test_faults_come_before_the_samples():
-    cards = Cards(CardReading("A", trouble="gone"), CardReading("B"))
+    cards = FakeInventory(CardReading("A", trouble="gone"), CardReading("B"))
     fault, samples = sampler_of(cards).sample(())
     assert fault == {"kind": "card_fault", "card": "A", "cause": "gone"}
     assert "trouble" not in samples["cards"][0]
@@ -127,12 +127,12 @@ MINE, OTHER = ("J1", 2), ("J2", 0)
         ([CardReading("A", 0.8, processes=(CardProcess(1),)), CardReading("B", 0.4)], None),
     ],
 )  # fmt: skip
-def test_run_sample_describes_its_cards(tmp_path, readings, expected):
-    sampler = sampler_of(Cards(*readings), {1: MINE, 2: MINE, 9: OTHER})
+def test_gpu_ratio_of_a_run_is_the_mean_of_its_cards(tmp_path, readings, expected):
+    sampler = sampler_of(FakeInventory(*readings), {1: MINE, 2: MINE, 9: OTHER})
     message = sampler.sample([run(tmp_path, [card.id for card in readings])])[-1]
     assert message["runs"][0]["gpu_ratio"] == (None if expected is None else pytest.approx(expected))
 
 
-def test_a_run_without_cards_or_with_unknown_ones(tmp_path):
-    message = sampler_of(Cards(CardReading("A"))).sample([run(tmp_path, ()), run(tmp_path, ("Z",), "J2")])[-1]
+def test_gpu_ratio_is_unknown_without_known_cards(tmp_path):
+    message = sampler_of(FakeInventory(CardReading("A"))).sample([run(tmp_path, ()), run(tmp_path, ("Z",), "J2")])[-1]
     assert [entry["gpu_ratio"] for entry in message["runs"]] == [None, None]

@@ -1,4 +1,4 @@
-"""Progress over many lines of one task."""
+"""Tests of tracking progress over many lines of one task."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def follow(*lines, at_us=0):
     return tracker.progress
 
 
-def test_keras_epochs_and_bars_are_one_count():
+def test_keras_epochs_and_bars_are_combined():
     keras = "{}/100 ━━━━━━━━ 1s 30ms/step - loss: 0.5"
     assert follow("Epoch 1/10") == StepProgress(0, 10)
     assert follow("Epoch 1/10", keras.format(45)) == StepProgress(45, 1000)
@@ -27,12 +27,12 @@ def test_keras_epochs_and_bars_are_one_count():
     assert follow("Epoch 1/10", keras.format(100), "Epoch 2/10", keras.format(45)) == StepProgress(145, 1000)
 
 
-def test_an_evaluation_after_the_last_epoch_is_not_part_of_it():
+def test_evaluation_after_the_last_epoch_is_counted_separately():
     last = ("Epoch 2/2", "100/100 ━━━━━━━━ 1s", "13/50 ━━━━━━━━ 1s")
     assert follow(*last) == StepProgress(13, 50)
 
 
-def test_an_evaluation_during_training_is_not_shown_but_is_a_sign_of_life():
+def test_evaluation_during_training_updates_only_the_time_of_progress():
     tracker = Tracker()
     tracker.feed(f"{bar(300, 1000)}\r".encode(), 1)
     tracker.feed(f"{bar(5, 50)}\r".encode(), 2)
@@ -41,7 +41,7 @@ def test_an_evaluation_during_training_is_not_shown_but_is_a_sign_of_life():
     assert (tracker.progress, tracker.moved_us) == (StepProgress(301, 1000), 3)
 
 
-def test_a_bar_that_was_given_up_is_forgotten():
+def test_abandoned_bar_is_replaced_after_an_hour():
     tracker = Tracker()
     tracker.feed(f"{bar(4900, 5000)}\n".encode(), 0)
     tracker.feed(f"{bar(5, 50)}\n".encode(), 3600 * 10**6)
@@ -52,7 +52,7 @@ def test_progress_switches_from_preparation_to_training():
     assert follow(bar(5000, 5000, "Map: "), bar(1, 1000)) == StepProgress(1, 1000)
 
 
-def test_the_same_bar_again_means_rounds_without_a_known_end():
+def test_repeated_bar_counts_rounds_with_unknown_total():
     assert follow(bar(100, 100), bar(1, 100)) == StepProgress(101, None)
     assert follow(bar(100, 100), bar(1, 100), bar(100, 100), bar(2, 100)) == StepProgress(202, None)
 
@@ -72,7 +72,7 @@ def test_repeated_progress_is_no_progress():
     assert tracker.moved_us == 1
 
 
-def test_an_unfinished_line_counts_when_nothing_more_comes():
+def test_incomplete_line_counts_when_no_output_follows():
     tracker = Tracker()
     tracker.feed(b"step 4", 1)
     assert tracker.progress is None
@@ -93,7 +93,7 @@ def test_incomplete_line_after_a_gap_is_ignored():
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 7))
-def test_where_the_output_is_cut_does_not_matter(cut):
+def test_progress_is_independent_of_chunk_boundaries(cut):
     data = "".join(f"\r{bar(step, 20)}" for step in range(21)).encode() + b"\n"
     tracker = Tracker()
     for start in range(0, len(data), cut):

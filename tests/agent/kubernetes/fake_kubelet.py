@@ -1,5 +1,7 @@
-"""A kubelet as far as devices go, in a few lines: it admits one pod after another, passes devices of containers that
-only initialise on to the next, and takes what is preferred where it asked. And an API server whose news may be late."""
+"""Fake kubelet with device allocation, and a fake pod cache whose watch may lag behind the API server.
+
+The kubelet admits pods one at a time, passes devices of init containers on to the next container, and follows the
+preferred allocation."""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from gpusquad.kube.errors import ApiUnreachable
 
 
 def pod(name: str, containers: Sequence[Container], pin: Mapping[str, Sequence[str]] | None = None, **more: Any) -> Pod:
-    told = None if pin is None else {container: tuple(cards) for container, cards in pin.items()}
-    return Pod("default", name, more.pop("uid", f"uid-of-{name}"), tuple(containers), told, **more)
+    pinned = None if pin is None else {container: tuple(cards) for container, cards in pin.items()}
+    return Pod("default", name, more.pop("uid", f"uid-of-{name}"), tuple(containers), pinned, **more)
 
 
 class Refused(Exception):
@@ -35,7 +37,7 @@ class Refused(Exception):
 
 
 class Context:
-    """Of a gRPC call."""
+    """Context of a gRPC call."""
 
     def abort(self, code: grpc.StatusCode, details: str) -> None:
         assert code is grpc.StatusCode.FAILED_PRECONDITION
@@ -43,38 +45,38 @@ class Context:
 
 
 class FakePods:
-    """``heard`` is what a watch has brought so far, ``real`` what the API server has."""
+    """``cached`` is what the watch has delivered so far, ``real`` what the API server has."""
 
     def __init__(self) -> None:
         self.real: dict[str, Pod] = {}
-        self.heard: dict[str, Pod] = {}
-        self.is_away = False
+        self.cached: dict[str, Pod] = {}
+        self.is_down = False
         self.has_heard = True
 
-    def bind(self, pod: Pod, is_heard: bool = True) -> None:
+    def bind(self, pod: Pod, is_cached: bool = True) -> None:
         self.real[pod.key] = pod
-        if is_heard:
-            self.heard[pod.key] = pod
+        if is_cached:
+            self.cached[pod.key] = pod
 
     def known(self, key: str) -> Pod | None:
-        return self.heard.get(key)
+        return self.cached.get(key)
 
     def all_known(self) -> list[Pod]:
-        return list(self.heard.values())
+        return list(self.cached.values())
 
     def fresh(self, key: str) -> Pod | None:
-        if self.is_away:
+        if self.is_down:
             raise ApiUnreachable("the API server is away")
         return self.real.get(key)
 
     def all_fresh(self) -> list[Pod]:
-        if self.is_away:
+        if self.is_down:
             raise ApiUnreachable("the API server is away")
         return list(self.real.values())
 
 
 class FakeKubelet:
-    """With a plugin of ours for simulated cards."""
+    """Kubelet with gpusquad's device plugin for simulated cards."""
 
     def __init__(
         self, cards: int, slots: int, folder: Path, seed: int = 0, clients: CardClients | None = None, virtual: int = 1
@@ -84,8 +86,10 @@ class FakeKubelet:
         self.counts = EventCounters()
         self.admission = Admission(self.pods, self)
         clients = clients or CardClients([NoSharing()])
-        parts = PluginContext(self.cards, slots, self.pods, self, self.admission, clients, NoDeviceNodes(), self.counts)
-        self.plugin = Plugin(parts)
+        context = PluginContext(
+            self.cards, slots, self.pods, self, self.admission, clients, NoDeviceNodes(), self.counts
+        )
+        self.plugin = Plugin(context)
         self.given: dict[str, dict[str, list[str]]] = {}
         """By uid and container."""
         self.envs: dict[tuple[str, str], dict[str, str]] = {}
@@ -97,7 +101,7 @@ class FakeKubelet:
         self._context: Any = Context()
 
     def list(self) -> list[ListedPod]:
-        """Pod resources: containers that only initialise are left out."""
+        """Pod resources, without init containers."""
         return [
             ListedPod(pod.namespace, pod.name,
                    {name: tuple(slots) for name, slots in self.given.get(uid, {}).items()
@@ -106,7 +110,7 @@ class FakeKubelet:
         ]  # fmt: skip
 
     def admit(self, pod: Pod) -> None:
-        """Refused: the pod got nothing."""
+        """Admit the pod, or raise ``Refused`` if it got no devices."""
         self._active[pod.uid] = pod
         self._init[pod.uid] = {container.name for container in pod.containers if container.is_init}
         reusable: set[str] = set()
@@ -123,7 +127,7 @@ class FakeKubelet:
         self.given.pop(pod.uid, None)
 
     def used(self) -> list[str]:
-        """All slots that are held; one that was passed on inside a pod counts once."""
+        """All slots in use; a slot that was passed on inside a pod counts once."""
         return [slot for held in self.given.values() for slot in set().union(*map(set, held.values()))]
 
     def _allocate(self, pod: Pod, container: Container, reusable: set[str]) -> set[str]:
@@ -154,7 +158,7 @@ class FakeKubelet:
         return set(self._some(preferred, count - len(must)))
 
     def _some(self, slots: Iterable[str], count: int) -> list[str]:
-        """In any order, as Go's sets have it."""
+        """``count`` slots in random order, as Go's sets return them."""
         found = sorted(slots)
         self._dice.shuffle(found)
         return found[:count]

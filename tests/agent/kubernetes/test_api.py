@@ -1,4 +1,4 @@
-"""With a small server in the place of the API server."""
+"""Tests of the agent's API client and pod cache, with a small HTTP server as the API server."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def item(name: str, uid: str = "u", version: str = "1") -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version}}
 
 
-class Server(ThreadingHTTPServer):
-    """Answers from a table; a list is a stream of lines, after which the watch ends."""
+class FakeApiServer(ThreadingHTTPServer):
+    """Answers from a table; each watch sends one list of events and ends."""
 
     daemon_threads = True
 
@@ -34,7 +34,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: dict[str, Any] = {}
         self.streams: list[list[dict[str, Any]]] = []
-        self.heard: list[tuple[str, str, Any]] = []
+        self.requests: list[tuple[str, str, Any]] = []
         self.drops = 0
         self.token = self.kind = ""
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.heard.append((self.command, self.path, json.loads(body) if body else None))
+        self.server.requests.append((self.command, self.path, json.loads(body) if body else None))
         self.server.token = self.headers.get("Authorization")
         self.server.kind = self.headers.get("Content-Type")
         if self.server.drops:
@@ -83,18 +83,18 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    started = Server()
+def server() -> Iterator[FakeApiServer]:
+    started = FakeApiServer()
     yield started
     started.shutdown()
     started.server_close()
 
 
-def test_what_is_sent_and_what_comes_back(server: Server):
+def test_requests_and_answers_pass_through_the_client(server: FakeApiServer):
     server.answers["/a"] = {"x": 1}
     api = KubeApi(AgentAccess(server.url, token="secret"))
     assert api.get("/a", fieldSelector="spec.nodeName=n") == {"x": 1}
@@ -102,18 +102,18 @@ def test_what_is_sent_and_what_comes_back(server: Server):
     assert api.merge("/a", {"y": 2}) == {"x": 1}
     assert server.kind == "application/merge-patch+json"
     assert api.post("/a", {"z": 3}) == api.delete("/a", {}) == {"x": 1}
-    assert [(method, path) for method, path, _ in server.heard] == [
+    assert [(method, path) for method, path, _ in server.requests] == [
         ("GET", "/a?fieldSelector=spec.nodeName%3Dn"), ("PATCH", "/a"), ("POST", "/a"), ("DELETE", "/a"),
     ]  # fmt: skip
 
 
-def test_a_refusal_carries_the_servers_words(server: Server):
+def test_refusal_has_the_status_and_message_of_the_server(server: FakeApiServer):
     with pytest.raises(ApiRefused, match="404: not found") as refused:
         KubeApi(AgentAccess(server.url)).get("/nothing")
     assert refused.value.status == 404
 
 
-def test_a_connection_that_was_closed_is_opened_again_once(server: Server):
+def test_closed_connection_is_reopened_once(server: FakeApiServer):
     server.answers["/a"] = {}
     api = KubeApi(AgentAccess(server.url))
     api.get("/a")
@@ -125,7 +125,7 @@ def test_a_connection_that_was_closed_is_opened_again_once(server: Server):
     assert api.get("/a") == {}
 
 
-def test_a_token_file_is_read_each_time(server: Server, tmp_path: Path):
+def test_token_file_is_read_for_each_request(server: FakeApiServer, tmp_path: Path):
     server.answers["/a"] = {}
     token = tmp_path / "token"
     api = KubeApi(AgentAccess(server.url, token_file=str(token)))
@@ -135,7 +135,7 @@ def test_a_token_file_is_read_each_time(server: Server, tmp_path: Path):
         assert server.token == f"Bearer {text}"
 
 
-def test_the_account_of_a_pod(tmp_path: Path):
+def test_in_cluster_access_uses_the_service_account(tmp_path: Path):
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
     found = in_cluster(tmp_path, environment)
     assert (found.url, found.token_file) == ("https://[fd00::1]:6443", str(tmp_path / "token"))
@@ -143,7 +143,7 @@ def test_the_account_of_a_pod(tmp_path: Path):
         in_cluster(tmp_path, {})
 
 
-def test_a_kubeconfig(tmp_path: Path):
+def test_access_is_read_from_a_kubeconfig(tmp_path: Path):
     config = {
         "current-context": "b",
         "contexts": [{"name": "a", "context": {}}, {"name": "b", "context": {"cluster": "c", "user": "u"}}],
@@ -159,14 +159,14 @@ def test_a_kubeconfig(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "current-context: x", "[]", "current-context: x\ncontexts: []"])
-def test_no_kubeconfig(tmp_path: Path, text: str):
+def test_invalid_kubeconfig_is_rejected(tmp_path: Path, text: str):
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(Invalid, match="kubeconfig"):
         from_kubeconfig(path)
 
 
-def test_the_cache_follows_the_pods_of_the_node(server: Server):
+def test_pod_cache_follows_the_pods_of_the_node(server: FakeApiServer):
     server.answers["/api/v1/pods"] = {"metadata": {"resourceVersion": "5"}, "items": [item("a"), item("b")]}
     server.streams = [
         [
@@ -179,42 +179,42 @@ def test_the_cache_follows_the_pods_of_the_node(server: Server):
             {"type": "ADDED", "object": item("d", version="11")},
         ],
     ]
-    settled = threading.Event()
+    complete = threading.Event()
     cache = PodCache(
-        KubeApi(AgentAccess(server.url)), "n", GPU, lambda: settled.set() if cache.known("default/d") else None
+        KubeApi(AgentAccess(server.url)), "n", GPU, lambda: complete.set() if cache.known("default/d") else None
     )
     cache.start()
-    assert settled.wait(WAIT_S)
+    assert complete.wait(WAIT_S)
     cache.stop()
     assert sorted(pod.name for pod in cache.all_known()) == ["b", "c", "d"]
-    versions = [path.split("resourceVersion=")[1].split("&")[0] for _, path, _ in server.heard if "watch" in path]
+    versions = [path.split("resourceVersion=")[1].split("&")[0] for _, path, _ in server.requests if "watch" in path]
     assert versions[:2] == ["5", "9"]
-    assert all("spec.nodeName%3Dn" in path for _, path, _ in server.heard)
+    assert all("spec.nodeName%3Dn" in path for _, path, _ in server.requests)
 
 
-def test_what_was_asked_for_is_not_forgotten_by_an_older_list(server: Server):
+def test_fetched_pod_is_not_removed_by_an_older_list(server: FakeApiServer):
     cache = PodCache(KubeApi(AgentAccess(server.url)), "n", GPU)
     server.answers["/api/v1/pods"] = {"metadata": {"resourceVersion": "5"}, "items": [item("a")]}
     server.answers["/api/v1/namespaces/default/pods/new"] = item("new")
     api: Any = cache._api
     listed = api.get("/api/v1/pods")
 
-    class Late:
-        """The list was made, then the pod came and was asked for, then the list arrives."""
+    class LateList:
+        """The pod is created and fetched after the list was made and before it arrives."""
 
         def get(self, path: str, **query: str) -> Any:
             cache._api = api
             assert cache.fresh("default/new") is not None
             return listed
 
-    cache._api = Late()  # pyright: ignore[reportAttributeAccessIssue]
+    cache._api = LateList()  # pyright: ignore[reportAttributeAccessIssue]
     cache.all_fresh()
     assert sorted(pod.name for pod in cache.all_known()) == ["a", "new"]
     cache.all_fresh()
     assert [pod.name for pod in cache.all_known()] == ["a"]
 
 
-def test_a_pod_that_is_gone(server: Server):
+def test_deleted_pod_is_removed_from_the_cache(server: FakeApiServer):
     cache = PodCache(KubeApi(AgentAccess(server.url)), "n", GPU)
     server.answers["/api/v1/namespaces/default/pods/a"] = item("a")
     assert cache.fresh("default/a") == cache.known("default/a") is not None

@@ -1,3 +1,5 @@
+"""Tests of attaching containers to card quotas and releasing them."""
+
 from __future__ import annotations
 
 import threading
@@ -21,8 +23,8 @@ SHARE = Share(2**30, 250)
 MAIN = Container("main", 1, run_as=(1000, 1000))
 
 
-class Noted(NoSharing):
-    """A quota that notes what it is told."""
+class RecordingQuota(NoSharing):
+    """Quota that records its calls."""
 
     def __init__(self, attachment: Attachment | None = None, problem: Exception | None = None) -> None:
         self.attached: dict[Holder, SharingParams] = {}
@@ -42,36 +44,36 @@ class Noted(NoSharing):
         self.changes.append((f"{holder.owner}/{holder.part}", sharing_params.priority))
 
     def release_all_but(self, owners: set[str]) -> None:
-        self.attached = {holder: told for holder, told in self.attached.items() if holder.owner in owners}
+        self.attached = {holder: params for holder, params in self.attached.items() if holder.owner in owners}
 
     @property
     def owners(self) -> set[str]:
         return {holder.owner for holder in self.attached}
 
 
-def test_a_container_gets_what_each_of_them_adds():
-    first = Noted(Attachment({"A": "1"}, (Mount("/a", "/x"),), notes=("one",)))
-    second = Noted(Attachment({"B": "2"}, (Mount("/b", "/y"),), (DeviceNode("/dev/a", "/dev/b"),), ("two",)))
-    got = CardClients([first, second]).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)
-    assert got == Attachment(
+def test_attachments_of_all_quotas_are_merged():
+    first = RecordingQuota(Attachment({"A": "1"}, (Mount("/a", "/x"),), notes=("one",)))
+    second = RecordingQuota(Attachment({"B": "2"}, (Mount("/b", "/y"),), (DeviceNode("/dev/a", "/dev/b"),), ("two",)))
+    merged = CardClients([first, second]).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)
+    assert merged == Attachment(
         {"A": "1", "B": "2"}, (Mount("/a", "/x"), Mount("/b", "/y")), (DeviceNode("/dev/a", "/dev/b"),), ("one", "two")
     )
 
 
 @pytest.mark.parametrize(("passes_users", "expected"), [(False, None), (True, (1000, 1000))])
-def test_users_are_told_where_it_matters(passes_users: bool, expected: tuple[int, int] | None):
-    quota = Noted()
+def test_user_of_the_container_is_passed_only_when_enabled(passes_users: bool, expected: tuple[int, int] | None):
+    quota = RecordingQuota()
     CardClients([quota], passes_users).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)
     [holder] = quota.attached
     assert holder == Holder("uid-of-p", "main", "", expected)
 
 
-def test_whoever_has_ended_or_gone_is_forgotten_and_nobody_else():
-    quota = Noted()
+def test_only_ended_and_deleted_pods_are_released():
+    quota = RecordingQuota()
     clients = CardClients([quota])
     pods = {name: pod(name, [MAIN]) for name in ("stays", "ends", "goes")}
-    for each in pods.values():
-        clients.attach(each, MAIN, [CARD], SHARE)
+    for attached in pods.values():
+        clients.attach(attached, MAIN, [CARD], SHARE)
     clients.follow(pods.values())
     assert quota.owners == {"uid-of-stays", "uid-of-ends", "uid-of-goes"}
     clients.follow([pods["stays"], replace(pods["ends"], has_ended=True)])
@@ -80,70 +82,70 @@ def test_whoever_has_ended_or_gone_is_forgotten_and_nobody_else():
     assert quota.owners == set()
 
 
-def test_one_that_is_younger_than_the_list_of_pods_stays():
-    quota = Noted()
+def test_pod_that_is_newer_than_the_list_is_not_released():
+    quota = RecordingQuota()
     clients = CardClients([quota])
     clients.attach(pod("new", [MAIN]), MAIN, [CARD], SHARE)
-    clients.follow([pod("old", [MAIN])])  # as they were before
+    clients.follow([pod("old", [MAIN])])  # from before the new pod was attached
     assert quota.owners == {"uid-of-new"}
-    clients.follow([pod("old", [MAIN])])  # as they are now: it has gone
+    clients.follow([pod("old", [MAIN])])  # from after it: the pod is gone
     assert quota.owners == set()
 
 
-def test_a_pod_that_comes_while_others_are_forgotten_is_not_among_them():
-    """Both are done one after the other, whoever comes first."""
+def test_pod_attached_during_a_release_is_not_released():
+    """Attaching and releasing run one after the other, in either order."""
     entered, leave = threading.Event(), threading.Event()
 
-    class Slow(Noted):
+    class SlowQuota(RecordingQuota):
         def release_all_but(self, owners: set[str]) -> None:
             entered.set()
             assert leave.wait(60)
             super().release_all_but(owners)
 
-    quota = Slow()
+    quota = SlowQuota()
     clients = CardClients([quota])
-    forgetting = threading.Thread(target=clients.follow, args=([pod("old", [MAIN])],))
-    forgetting.start()
+    follow_thread = threading.Thread(target=clients.follow, args=([pod("old", [MAIN])],))
+    follow_thread.start()
     assert entered.wait(60)
-    coming = threading.Thread(target=clients.attach, args=(pod("new", [MAIN]), MAIN, [CARD], SHARE))
-    coming.start()
+    attach_thread = threading.Thread(target=clients.attach, args=(pod("new", [MAIN]), MAIN, [CARD], SHARE))
+    attach_thread.start()
     leave.set()
-    forgetting.join()
-    coming.join()
+    follow_thread.join()
+    attach_thread.join()
     assert quota.owners == {"uid-of-new"}
 
 
-def test_a_change_of_standing_is_told_once():
-    quota = Noted()
+def test_changed_sharing_params_are_passed_on_once():
+    quota = RecordingQuota()
     clients = CardClients([quota])
-    calm = pod("p", [MAIN])
-    urgent = replace(calm, annotations={PRIORITY: "urgent"})
-    clients.attach(calm, MAIN, [CARD], SHARE)
-    for each in (calm, urgent, urgent, calm):
+    normal = pod("p", [MAIN])
+    urgent = replace(normal, annotations={PRIORITY: "urgent"})
+    clients.attach(normal, MAIN, [CARD], SHARE)
+    for each in (normal, urgent, urgent, normal):
         clients.follow([each])
     assert quota.changes == [("uid-of-p/main", 2), ("uid-of-p/main", 0)]
 
 
-def test_a_new_agent_tells_what_may_have_changed_before_it_came():
-    quota = Noted()
+def test_new_agent_passes_on_params_of_known_pods():
+    quota = RecordingQuota()
     CardClients([quota]).follow([pod("p", [MAIN], annotations={PRIORITY: "high"})])
     assert quota.changes == [("uid-of-p/main", 1)]
 
 
-def test_a_goal_that_cannot_be_read_is_told_once_and_harms_nobody(caplog: pytest.LogCaptureFixture):
-    quota = Noted()
+def test_invalid_slo_is_logged_once_and_ignored(caplog: pytest.LogCaptureFixture):
+    quota = RecordingQuota()
     clients = CardClients([quota])
-    wrong = pod("p", [MAIN], annotations={SLO: "p99=soon"})
-    clients.attach(wrong, MAIN, [CARD], SHARE)
+    invalid = pod("p", [MAIN], annotations={SLO: "p99=soon"})
+    clients.attach(invalid, MAIN, [CARD], SHARE)
     for _ in range(3):
-        clients.follow([wrong])
+        clients.follow([invalid])
     assert list(quota.attached.values()) == [SharingParams()]
     [line] = [record.getMessage() for record in caplog.records]
     assert f"{SLO}.p99" in line
-    clients.follow([replace(wrong, annotations={SLO: "p99=20ms"})])
+    clients.follow([replace(invalid, annotations={SLO: "p99=20ms"})])
     assert len(quota.changes) == len(caplog.records) == 1
 
 
-def test_who_cannot_be_kept_to_its_part_is_refused():
+def test_attach_fails_when_a_quota_refuses():
     with pytest.raises(Invalid, match="no room"):
-        CardClients([Noted(problem=Invalid("card", "no room"))]).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)
+        CardClients([RecordingQuota(problem=Invalid("card", "no room"))]).attach(pod("p", [MAIN]), MAIN, [CARD], SHARE)

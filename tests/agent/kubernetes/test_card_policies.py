@@ -1,4 +1,4 @@
-"""What an agent is told of how to divide its cards, what it makes of it, and what it tells of them."""
+"""Tests of the divide policies that an agent gets from the service, and of its reports about its cards."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ def quota() -> FakeQuota:
 
 @pytest.fixture
 def policies(quota: FakeQuota) -> CardPolicies:
-    made = CardPolicies()
-    made.use(quota)
-    return made
+    card_policies = CardPolicies()
+    card_policies.use(quota)
+    return card_policies
 
 
-def test_cards_are_divided_as_the_service_says(policies: CardPolicies, quota: FakeQuota):
+def test_policies_from_the_service_are_set_once(policies: CardPolicies, quota: FakeQuota):
     policies.take({"ok": True, "divide": {"A": "slo", "B": "jct", "C": "slo"}})
-    assert quota.told == [("A", "slo"), ("B", "jct")]
+    assert quota.policy_changes == [("A", "slo"), ("B", "jct")]
     assert [policies.policy_of(card) for card in "ABCD"] == ["slo", "jct", "slo", FIRST]
     policies.take({"ok": True, "divide": {"A": "slo", "B": "jct"}})
-    assert len(quota.told) == 2, "nothing is told twice"
+    assert len(quota.policy_changes) == 2, "an unchanged policy is not set again"
 
 
-def test_a_daemon_that_fell_back_is_told_again(policies: CardPolicies, quota: FakeQuota):
+def test_policy_is_set_again_when_the_daemon_fell_back(policies: CardPolicies, quota: FakeQuota):
     policies.take({"divide": {"A": "slo"}})
     quota.running["A"] = "equal"
     policies.take({"divide": {"A": "slo"}})
-    assert quota.told == [("A", "slo"), ("A", "slo")]
+    assert quota.policy_changes == [("A", "slo"), ("A", "slo")]
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"ok": True}, [], {"divide": None}, {"divide": ["A"]}])
-def test_an_older_service_says_nothing_of_it(policies: CardPolicies, quota: FakeQuota, answer: object):
+def test_answer_without_policies_is_ignored(policies: CardPolicies, quota: FakeQuota, answer: object):
     policies.take(answer)
-    assert quota.told == []
+    assert quota.policy_changes == []
 
 
-def test_one_card_that_cannot_be_told_does_not_cost_the_others(policies: CardPolicies, quota: FakeQuota):
+def test_other_cards_get_their_policy_when_one_card_fails(policies: CardPolicies, quota: FakeQuota):
     quota.broken = {"A"}
     policies.take({"divide": {"A": "slo", "B": "jct"}})
-    assert quota.told == [("B", "jct")]
+    assert quota.policy_changes == [("B", "jct")]
     message: dict[str, Any] = {"cards": [{"id": "A"}, {"id": "B"}]}
     policies.add_to(message)
     assert message == {"cards": [{"id": "A"}, {"id": "B"}]}
 
 
-def test_a_card_that_cannot_be_told_is_told_again_after_a_while(quota: FakeQuota):
+def test_failed_policy_change_is_retried_after_a_delay(quota: FakeQuota):
     now_s = 0.0
     policies = CardPolicies(monotonic_s=lambda: now_s)
     policies.use(quota)
@@ -69,71 +69,75 @@ def test_a_card_that_cannot_be_told_is_told_again_after_a_while(quota: FakeQuota
     policies.take({"divide": {"B": "slo"}})
     quota.broken = set()
     policies.take({"divide": {"B": "slo"}})
-    assert quota.told == []
+    assert quota.policy_changes == []
     policies.take({"divide": {"B": "jct"}})
-    assert quota.told == [("B", "jct")], "another policy is another matter"
+    assert quota.policy_changes == [("B", "jct")], "another policy is tried at once"
     quota.broken = {"B"}
     policies.take({"divide": {"B": "slo"}})
     quota.broken, now_s = set(), 1000.0
     policies.take({"divide": {"B": "slo"}})
-    assert quota.told == [("B", "jct"), ("B", "slo")]
+    assert quota.policy_changes == [("B", "jct"), ("B", "slo")]
 
 
-def test_of_a_card_that_is_shown_as_several_it_is_said_once(policies: CardPolicies, quota: FakeQuota):
+def test_virtual_cards_are_set_and_reported_as_one_card(policies: CardPolicies, quota: FakeQuota):
     policies.take({"divide": {"A.1of2": "slo", "A.2of2": "slo"}})
-    assert quota.told == [("A", "slo")]
+    assert quota.policy_changes == [("A", "slo")]
     message: dict[str, Any] = {"cards": [{"id": "A.1of2"}, {"id": "A.2of2"}, {"id": "B"}]}
     policies.add_to(message)
     assert [card["id"] for card in message["cards"] if "divided" in card] == ["A.1of2"]
 
 
-def test_of_a_daemon_that_does_not_answer_it_is_said_what_was_known_for_a_while(quota: FakeQuota):
-    """A card whose rule for strangers nobody knows is barred while one is on it."""
+def test_last_status_is_reported_for_a_while_when_a_daemon_does_not_answer(quota: FakeQuota):
+    """A card with an unmanaged process is blocked while its rule for such processes is unknown."""
     now_s = 0.0
     policies = CardPolicies(monotonic_s=lambda: now_s)
     policies.use(quota)
 
-    def said() -> dict[str, Any]:
+    def reported_rules() -> dict[str, Any]:
         message: dict[str, Any] = {"cards": [{"id": "A"}, {"id": "B"}]}
         policies.add_to(message)
         return {card["id"]: card["divided"]["rule"] for card in message["cards"] if "divided" in card}
 
     quota.silent = {"A", "B"}
-    assert said() == {}, "nothing is known of it"
+    assert reported_rules() == {}, "no status is known yet"
     quota.silent = set()
-    assert said() == {"A": "report"}
+    assert reported_rules() == {"A": "report"}
     quota.silent, now_s = {"A", "B"}, KEPT_S
-    assert said() == {"A": "report"}
+    assert reported_rules() == {"A": "report"}
     now_s += 1.0
-    assert said() == {}, "by now it may be anything"
+    assert reported_rules() == {}, "the last status is too old"
     quota.silent = set()
-    assert said() == {"A": "report"}
+    assert reported_rules() == {"A": "report"}
     quota.running.clear()
-    assert said() == {}, "nobody divides it any more"
+    assert reported_rules() == {}, "the card has no daemon"
     quota.silent = {"A"}
-    assert said() == {}, "what was known is of another daemon"
+    assert reported_rules() == {}, "the last status is from another daemon"
 
 
-def test_a_tenant_that_claims_too_much_does_not_cost_its_node_the_report() -> None:
-    """Its page is its own to write."""
+def test_excessive_values_of_a_client_are_clamped_in_the_report() -> None:
+    """A client writes its own page in the region."""
     policies = CardPolicies()
-    liar = tenant("uid/main") | {"used_bytes": 2**64 - 1, "peak_bytes": 2**64 - 1, "waited_us": 2**70}
-    policies.use(FakeQuota(known=("A",), running={"A": "equal"}, clients=[liar]))
+    excessive = tenant("uid/main") | {"used_bytes": 2**64 - 1, "peak_bytes": 2**64 - 1, "waited_us": 2**70}
+    policies.use(FakeQuota(known=("A",), running={"A": "equal"}, clients=[excessive]))
     message: dict[str, Any] = {"kind": "samples", "at_us": 5, "cards": [{"id": "A"}]}
     policies.add_to(message)
-    [told] = schema.AgentSamples.model_validate(message).cards[0].divided.tenants  # type: ignore[union-attr]
-    assert (told.used_bytes, told.priority, told.is_idle) == (2**62, liar["priority"], liar["is_idle"])
-    assert told.iterations_per_s == liar["iterations_per_s"]
+    [reported] = schema.AgentSamples.model_validate(message).cards[0].divided.tenants  # type: ignore[union-attr]
+    assert (reported.used_bytes, reported.priority, reported.is_idle) == (
+        2**62,
+        excessive["priority"],
+        excessive["is_idle"],
+    )
+    assert reported.iterations_per_s == excessive["iterations_per_s"]
 
 
-def test_whatever_is_wrong_there_the_cards_are_reported(policies: CardPolicies, quota: FakeQuota):
+def test_report_is_sent_when_card_status_fails(policies: CardPolicies, quota: FakeQuota):
     quota.broken = {"all"}
-    reporter = NodeReporter(Service().post, ReportBuilder(None), EventCounters(), 5.0, divides=policies)
+    reporter = NodeReporter(FakeService().post, ReportBuilder(None), EventCounters(), 5.0, divides=policies)
     assert reporter.send(NodeSnapshot(5, [CardReading("A")], [], {}, [], [])) == 5.0
 
 
-class Service:
-    """One end of the wire: reports come in, answers go out."""
+class FakeService:
+    """The service's side: takes reports and answers with policies."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, str] = {}
@@ -153,10 +157,10 @@ class Service:
         return {"ok": True, "divide": {card: self.wanted.get(card, "equal") for card in cards}}
 
 
-class OverTheWire(ReportedDivides):
-    """Cards of a node behind an agent."""
+class AgentDivides(ReportedDivides):
+    """Divides of a node's cards, set through its agent."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: FakeService) -> None:
         super().__init__(service.reports)
         self._service = service
 
@@ -164,20 +168,20 @@ class OverTheWire(ReportedDivides):
         self._service.wanted[card] = policy
 
 
-def test_cards_behind_an_agent_keep_the_contract(policies: CardPolicies, quota: FakeQuota):
-    service = Service()
+def test_divides_through_an_agent_meet_the_contract(policies: CardPolicies, quota: FakeQuota):
+    service = FakeService()
     reporter = NodeReporter(service.post, ReportBuilder(None), EventCounters(), 5.0, divides=policies)
-    look = NodeSnapshot(5, [CardReading("A"), CardReading("B")], [], {}, [], [])
+    snapshot = NodeSnapshot(5, [CardReading("A"), CardReading("B")], [], {}, [], [])
 
     def settle() -> None:
-        """One report brings the wish, the next one what became of it."""
+        """The answer to the first report sets the policy; the second report shows the result."""
         for _ in range(2):
-            assert reporter.send(look) == 5.0
+            assert reporter.send(snapshot) == 5.0
 
-    check_divides(OverTheWire(service), "A", "B", settle)
-    [told] = service.reports.divided()["A"]["tenants"]
-    assert (told["job"], told["quota_bytes"], told["isolation"]) == ("J", 8 * 2**30, "shared")
-    assert "kept" not in told
+    check_divides(AgentDivides(service), "A", "B", settle)
+    [reported] = service.reports.divided()["A"]["tenants"]
+    assert (reported["job"], reported["quota_bytes"], reported["isolation"]) == ("J", 8 * 2**30, "shared")
+    assert "kept" not in reported
     quota.running.clear()
-    reporter.send(look)
+    reporter.send(snapshot)
     assert service.reports.divided() == {}

@@ -1,3 +1,5 @@
+"""Tests of the health of a node's cards."""
+
 from __future__ import annotations
 
 import threading
@@ -14,7 +16,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_card_goes_and_comes_back_after_a_while(tmp_path: Path):
+def test_card_is_unhealthy_until_it_was_well_for_thirty_seconds(tmp_path: Path):
     clock = Clock()
     cards = NodeCards(SimulatedInventory(2, tmp_path), well_for_s=30.0, clock_s=clock)
     cards.start()
@@ -33,7 +35,7 @@ def test_a_card_goes_and_comes_back_after_a_while(tmp_path: Path):
     assert cards.version == 2
 
 
-def test_a_card_that_is_bad_from_the_start_is_not_offered(tmp_path: Path):
+def test_card_with_a_fault_at_start_is_not_ok(tmp_path: Path):
     (tmp_path / FAULTS_FILE).write_text('{"SIM-0": "lost"}')
     cards = NodeCards(SimulatedInventory(1, tmp_path))
     cards.start()
@@ -41,17 +43,17 @@ def test_a_card_that_is_bad_from_the_start_is_not_offered(tmp_path: Path):
     assert [card["ok"] for card in cards.description()] == [False]
 
 
-def test_a_card_of_another_node_is_not_ok(tmp_path: Path):
+def test_unknown_card_is_not_ok(tmp_path: Path):
     assert not NodeCards(SimulatedInventory(1, tmp_path)).is_ok("SIM-7")
 
 
-def test_whoever_waits_is_woken_by_a_change(tmp_path: Path):
+def test_wait_returns_when_a_card_changes(tmp_path: Path):
     cards = NodeCards(SimulatedInventory(1, tmp_path))
     cards.start()
     seen: list[int] = []
-    waiting = threading.Thread(target=lambda: seen.append(cards.wait(0, timeout_s=30.0)))
-    waiting.start()
+    waiter = threading.Thread(target=lambda: seen.append(cards.wait(0, timeout_s=30.0)))
+    waiter.start()
     (tmp_path / FAULTS_FILE).write_text('{"SIM-0": "lost"}')
     cards.look(())
-    waiting.join(timeout=30.0)
+    waiter.join(timeout=30.0)
     assert seen == [1]

@@ -1,4 +1,4 @@
-"""What pods that are about to be killed have on cards that they share."""
+"""Tests of draining a pod's work from shared cards before the pod is killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW_S = 1_800_000_000.0
 
 
 class FakeSharing(NoSharing):
-    """Remembers what it is asked."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
@@ -56,19 +56,19 @@ class FakeSharing(NoSharing):
 
 
 @pytest.fixture
-def squads() -> FakeSharing:
+def sharing() -> FakeSharing:
     return FakeSharing()
 
 
 @pytest.fixture
-def leaving(squads: FakeSharing) -> PodDrainer:
-    return PodDrainer(squads, 1.0, lambda: NOW_S)
+def drainer(sharing: FakeSharing) -> PodDrainer:
+    return PodDrainer(sharing, 1.0, lambda: NOW_S)
 
 
-def going(name: str, in_s: float | None, *containers: str, **more: Any) -> Pod:
+def pod_killed_in(pod_name: str, in_s: float | None, *containers: str, **more: Any) -> Pod:
     at_s = None if in_s is None else NOW_S + in_s
-    named = [Container(each, 1) for each in containers or ("main",)]
-    return pod(name, named, is_leaving=in_s is not None, killed_at_s=at_s, **more)
+    listed = [Container(name, 1) for name in containers or ("main",)]
+    return pod(pod_name, listed, is_leaving=in_s is not None, killed_at_s=at_s, **more)
 
 
 def finish() -> None:
@@ -77,106 +77,108 @@ def finish() -> None:
             thread.join()
 
 
-def test_what_a_pod_has_on_the_card_is_done_before_it_is_killed(squads, leaving):
-    leaves, stays = going("leaves", 1.5), going("stays", None)
+def test_pod_is_drained_once_before_it_is_killed(sharing, drainer):
+    leaves, stays = pod_killed_in("leaves", 1.5), pod_killed_in("stays", None)
     for _ in range(3):
-        leaving.hear([leaves, stays], {4: leaves.key, 5: stays.key, 6: leaves.key})
+        drainer.hear([leaves, stays], {4: leaves.key, 5: stays.key, 6: leaves.key})
     finish()
-    assert squads.calls == [("drain", "uid-of-leaves/main", {4, 6}, 1.5)]
+    assert sharing.calls == [("drain", "uid-of-leaves/main", {4, 6}, 1.5)]
 
 
-def test_while_its_grace_period_is_long_it_has_the_card(squads, leaving):
-    leaving.hear([going("a", 3.5), going("b", 1.0, has_ended=True), pod("c", [], killed_at_s=NOW_S)], {})
+def test_pod_is_not_drained_before_the_last_two_seconds_of_its_grace(sharing, drainer):
+    drainer.hear(
+        [pod_killed_in("a", 3.5), pod_killed_in("b", 1.0, has_ended=True), pod("c", [], killed_at_s=NOW_S)], {}
+    )
     finish()
-    assert squads.calls == []
-    leaving.hear([going("a", 1.0)], {})  # a second deletion may shorten it
+    assert sharing.calls == []
+    drainer.hear([pod_killed_in("a", 1.0)], {})  # a second deletion may shorten it
     finish()
-    assert squads.calls == [("drain", "uid-of-a/main", set(), 1.0)]
+    assert sharing.calls == [("drain", "uid-of-a/main", set(), 1.0)]
 
 
-def test_its_last_two_seconds_are_met_between_two_looks(squads, monkeypatch):
+def test_drain_between_two_looks_starts_two_seconds_before_the_kill(sharing, monkeypatch):
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    PodDrainer(squads, 1.0, lambda: NOW_S).hear([going("a", 2.75)], {})
+    PodDrainer(sharing, 1.0, lambda: NOW_S).hear([pod_killed_in("a", 2.75)], {})
     finish()
     assert slept == [0.75]
 
 
-def test_one_that_should_be_gone_already_is_held_all_the_same(squads, leaving):
-    leaving.hear([going("late", -20.0)], {})
+def test_overdue_pod_is_still_drained(sharing, drainer):
+    drainer.hear([pod_killed_in("late", -20.0)], {})
     finish()
-    assert squads.calls == [("drain", "uid-of-late/main", set(), 0.1)]
+    assert sharing.calls == [("drain", "uid-of-late/main", set(), 0.1)]
 
 
-def test_all_containers_of_a_pool_rest_before_mps_lets_go_of_one(squads, leaving):
-    squads.isolated = {"alone"}
-    leaves = going("leaves", 2.0, "one", "alone", "two")
-    leaving.hear([leaves], {4: leaves.key})
+def test_all_pooled_containers_are_paused_before_one_is_drained(sharing, drainer):
+    sharing.isolated = {"alone"}
+    leaves = pod_killed_in("leaves", 2.0, "one", "alone", "two")
+    drainer.hear([leaves], {4: leaves.key})
     finish()
-    assert squads.calls == [
+    assert sharing.calls == [
         ("pause", ["one", "two"], 2.0),
         ("drain", "uid-of-leaves/one", {4}, 2.0),
         ("drain", "uid-of-leaves/two", {4}, 2.0),
     ]
 
 
-def test_who_is_in_no_pool_is_left_alone(squads, leaving, caplog):
-    squads.isolated = {"main"}
-    leaving.hear([going("leaves", 1.0)], {})
+def test_container_outside_the_mps_pool_is_not_drained(sharing, drainer, caplog):
+    sharing.isolated = {"main"}
+    drainer.hear([pod_killed_in("leaves", 1.0)], {})
     finish()
-    assert squads.calls == []
+    assert sharing.calls == []
     assert caplog.records == []
 
 
 @pytest.mark.parametrize("problem", [None, RuntimeError("the moon")])
-def test_people_hear_of_work_that_is_left(squads, leaving, caplog, problem):
-    squads.is_done, squads.problem = False, problem
+def test_incomplete_drain_is_logged(sharing, drainer, caplog, problem):
+    sharing.is_done, sharing.problem = False, problem
     with caplog.at_level(logging.WARNING):
-        leaving.hear([going("leaves", 1.0)], {})
+        drainer.hear([pod_killed_in("leaves", 1.0)], {})
         finish()
     [record] = caplog.records
     assert "default/leaves" in record.getMessage()
 
 
-def test_a_card_that_hangs_holds_up_no_look_and_no_other_pod(squads, leaving):
-    squads.may_answer.clear()
-    leaving.hear([going("a", 1.0)], {})
-    leaving.hear([going("a", 1.0), going("b", 1.0)], {})
-    squads.may_answer.set()
+def test_hanging_card_delays_neither_looks_nor_other_pods(sharing, drainer):
+    sharing.may_answer.clear()
+    drainer.hear([pod_killed_in("a", 1.0)], {})
+    drainer.hear([pod_killed_in("a", 1.0), pod_killed_in("b", 1.0)], {})
+    sharing.may_answer.set()
     finish()
-    assert sorted(call[1] for call in squads.calls) == ["uid-of-a/main", "uid-of-b/main"]
+    assert sorted(call[1] for call in sharing.calls) == ["uid-of-a/main", "uid-of-b/main"]
 
 
-class Nobody:
+class UnusedApi:
     def __getattr__(self, name: str) -> Any:
-        raise AssertionError("nobody is asked")
+        raise AssertionError("the API is not used")
 
 
-def test_the_agent_tells_of_every_look_where_cards_are_shared(tmp_path: Path, monkeypatch, squads, leaving):
+def test_agent_drains_pods_at_every_look_when_cards_are_shared(tmp_path: Path, monkeypatch, sharing, drainer):
     inventory = SimulatedInventory(1, tmp_path)
-    agent = NodeAgent(AgentSettings("n", tmp_path), inventory, cast(Any, Nobody()))
-    assert agent._drainer is None  # nobody holds anybody here
-    sharing = SharingSettings("enforce", tmp_path / "run")
-    agent = NodeAgent(AgentSettings("n", tmp_path, sharing=sharing), inventory, cast(Any, Nobody()))
+    agent = NodeAgent(AgentSettings("n", tmp_path), inventory, cast(Any, UnusedApi()))
+    assert agent._drainer is None  # cards are not shared here
+    settings = SharingSettings("enforce", tmp_path / "run")
+    agent = NodeAgent(AgentSettings("n", tmp_path, sharing=settings), inventory, cast(Any, UnusedApi()))
     assert agent._drainer is not None
-    monkeypatch.setattr(agent, "_drainer", leaving)
+    monkeypatch.setattr(agent, "_drainer", drainer)
     monkeypatch.setattr(agent, "_unmanaged", None)
-    monkeypatch.setattr(agent._pods, "all_known", lambda: [going("leaves", 1.0)])
+    monkeypatch.setattr(agent._pods, "all_known", lambda: [pod_killed_in("leaves", 1.0)])
     agent.cards.start()
     agent._read_node()
     finish()
-    assert [call[:2] for call in squads.calls] == [("drain", "uid-of-leaves/main")]
+    assert [call[:2] for call in sharing.calls] == [("drain", "uid-of-leaves/main")]
 
 
-def test_a_real_card_is_done_with_it(place: Place, mps: FakeMps):
+def test_pod_is_drained_with_a_real_daemon(place: Place, mps: FakeMps):
     quota = place.quota(has_mps=True)
-    both = [place.player(attach(quota, name)) for name in ("leaves", "stays")]
-    for player in both:
+    players = [place.player(attach(quota, name)) for name in ("leaves", "stays")]
+    for player in players:
         player.stage()
         player.send("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
-    until(lambda: all(one["attained_us"] > 0 for one in clients(quota).values()), "they do not run")
-    pid = both[0].process.pid
-    mps.put("clients", f"{pid}\n{both[1].process.pid}\n")
+    until(lambda: all(client["attained_us"] > 0 for client in clients(quota).values()), "they do not run")
+    pid = players[0].process.pid
+    mps.put("clients", f"{pid}\n{players[1].process.pid}\n")
     leaves = pod("leaves", [Container("0", 1)], uid="leaves", is_leaving=True, killed_at_s=NOW_S)
     PodDrainer(quota, 1.0, lambda: NOW_S - 2.0).hear([leaves], {pid: leaves.key})
     until(lambda: f"terminate_client 77 {pid}" in mps.commands, "MPS does not let go of it")

@@ -1,3 +1,5 @@
+"""Tests of reading pods, containers and pins from API objects."""
+
 from __future__ import annotations
 
 import json
@@ -21,7 +23,7 @@ def container(name: str, gpus: str | None, **more: Any) -> dict[str, Any]:
     return {"name": name, "resources": {"limits": {GPU: gpus}} if gpus else {}, **more}
 
 
-def test_containers_come_in_the_kubelets_order():
+def test_containers_are_in_the_kubelets_order():
     spec = {
         "containers": [container("a", "2"), container("none", None), container("zero", "0"), container("b", "1")],
         "initContainers": [container("first", "1"), container("helper", "1", restartPolicy="Always")],
@@ -32,7 +34,7 @@ def test_containers_come_in_the_kubelets_order():
     ]  # fmt: skip
 
 
-def test_another_resource_is_not_ours():
+def test_containers_of_another_resource_are_ignored():
     assert read_pod(item(spec={"containers": [container("a", "2")]}), "amd.com/gpu").containers == ()
 
 
@@ -46,25 +48,25 @@ def test_another_resource_is_not_ours():
         ({"phase": "Succeeded", "startTime": "2026-01-01T00:00:00Z"}, (True, True)),
     ],
 )
-def test_how_far_it_is(status: dict[str, str], expected: tuple[bool, bool]):
+def test_phase_and_start_time_give_started_and_ended(status: dict[str, str], expected: tuple[bool, bool]):
     found = read_pod(item(status=status), GPU)
     assert (found.has_ended, found.is_started) == expected
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("metadata", "expected"),
     [
         ({}, (False, None)),
         ({"deletionTimestamp": "1970-01-01T00:01:40Z"}, (True, 100.0)),
         ({"deletionTimestamp": "soon"}, (True, None)),
     ],
 )
-def test_when_it_is_killed(said: dict[str, str], expected: tuple[bool, float | None]):
-    found = read_pod(item(metadata={"name": "p", "uid": "u", **said}), GPU)
+def test_kill_time_is_the_deletion_timestamp(metadata: dict[str, str], expected: tuple[bool, float | None]):
+    found = read_pod(item(metadata={"name": "p", "uid": "u", **metadata}), GPU)
     assert (found.is_leaving, found.killed_at_s) == expected
 
 
-def test_a_pin_and_a_job():
+def test_pin_and_job_are_read_from_annotations():
     annotations = {CARDS: '{"main": ["A", "B"], "other": ["A"]}', "gpusquad.io/job": "j1"}
     found = read_pod(item(metadata={"name": "p", "namespace": "n", "uid": "u", "annotations": annotations}), GPU)
     assert found.pin == {"main": ("A", "B"), "other": ("A",)}
@@ -73,24 +75,24 @@ def test_a_pin_and_a_job():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"main": "A"}', '{"main": [1]}', "null", "[" * 100_000])
-def test_a_pin_that_cannot_be_read_is_an_error_and_not_no_pin(text: str):
+def test_invalid_pin_is_an_error(text: str):
     pin, error = read_pin(text)
     assert pin is None
     assert CARDS in error
 
 
 @given(st.dictionaries(st.text(), st.lists(st.text())))
-def test_every_pin_is_read_back(pin: dict[str, list[str]]):
+def test_pin_is_read_as_written(pin: dict[str, list[str]]):
     assert read_pin(json.dumps(pin)) == ({name: tuple(cards) for name, cards in pin.items()}, "")
 
 
-def test_no_annotation_is_no_pin():
+def test_missing_annotation_is_no_pin():
     assert read_pin(None) == (None, "")
     assert Container("a", 1).limits == {}
 
 
 @pytest.mark.parametrize(
-    ("of_pod", "of_container", "more", "expected"),
+    ("pod_context", "container_context", "more", "expected"),
     [
         (None, None, {}, None),
         ({"fsGroup": 7}, {}, {}, None),
@@ -100,12 +102,18 @@ def test_no_annotation_is_no_pin():
         ({"runAsUser": 1}, None, {"hostUsers": False}, None),
     ],
 )
-def test_as_whom_a_container_runs(of_pod: Any, of_container: Any, more: dict[str, Any], expected: Any):
-    spec = {"containers": [container("a", "1", securityContext=of_container)], "securityContext": of_pod, **more}
+def test_user_comes_from_the_security_contexts(
+    pod_context: Any, container_context: Any, more: dict[str, Any], expected: Any
+):
+    spec = {
+        "containers": [container("a", "1", securityContext=container_context)],
+        "securityContext": pod_context,
+        **more,
+    }
     [found] = read_pod(item(spec=spec), GPU).containers
     assert found.run_as == expected
 
 
 @pytest.mark.parametrize(("spec", "expected"), [({}, 0), ({"priority": None}, 0), ({"priority": -3}, -3)])
-def test_its_priority(spec: dict[str, Any], expected: int):
+def test_pod_priority_is_read(spec: dict[str, Any], expected: int):
     assert read_pod(item(spec=spec), GPU).priority == expected

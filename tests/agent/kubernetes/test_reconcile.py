@@ -1,3 +1,5 @@
+"""Tests of comparing allocated with pinned cards, evictions and node annotations."""
+
 from __future__ import annotations
 
 import json
@@ -22,8 +24,8 @@ from tests.agent.kubernetes.fake_kubelet import FakePods, pod
 ONE = [Container("main", 1)]
 
 
-class Api:
-    """Notes what is written."""
+class FakeApi:
+    """Records what is written."""
 
     def __init__(self) -> None:
         self.written: list[tuple[str, str, Any]] = []
@@ -42,7 +44,7 @@ class Api:
         return [{name: json.loads(text) for name, text in entry.items()} for entry in found]
 
 
-class Resources:
+class FakePodResources:
     def __init__(self, *listed: ListedPod) -> None:
         self.listed: list[ListedPod] | None = list(listed)
 
@@ -52,9 +54,14 @@ class Resources:
         return self.listed
 
 
-class World:
+class ReconcilerSetup:
     def __init__(self, folder: Path, *listed: ListedPod, quota: NoSharing | None = None) -> None:
-        self.api, self.pods, self.resources, self.counts = Api(), FakePods(), Resources(*listed), EventCounters()
+        self.api, self.pods, self.resources, self.counts = (
+            FakeApi(),
+            FakePods(),
+            FakePodResources(*listed),
+            EventCounters(),
+        )
         self.folder = folder
         self.cards = NodeCards(SimulatedInventory(2, folder), well_for_s=0.0)
         self.admission = Admission(self.pods, self.resources)
@@ -75,18 +82,21 @@ class World:
         return [(path, content) for method, path, content in self.api.written if method == "delete"]
 
 
-def has(name: str, *slots: str) -> ListedPod:
+def listed_pod(name: str, *slots: str) -> ListedPod:
     return ListedPod("default", name, {"main": slots} if slots else {})
 
 
-def test_only_other_cards_than_promised_are_a_mismatch():
+def test_mismatch_is_a_card_other_than_the_pinned_ones():
     pods = [
         pod("right", ONE, {"main": ["A"]}), pod("wrong", ONE, {"main": ["A"]}), pod("waits", ONE, {"main": ["A"]}),
         pod("free", ONE), pod("over", ONE, {"main": ["A"]}, has_ended=True), pod("extra", ONE, {"side": ["A"]}),
         pod("twice", ONE, {"main": ["A", "A"]}),
     ]  # fmt: skip
-    listed = [has("right", "A::3"), has("wrong", "B::0"), has("waits"), has("free", "B::1"), has("over", "B::2"),
-              has("extra", "A::0"), has("twice", "A::1", "A::2"), has("stranger", "C::0")]  # fmt: skip
+    listed = [
+        listed_pod("right", "A::3"), listed_pod("wrong", "B::0"), listed_pod("waits"), listed_pod("free", "B::1"),
+        listed_pod("over", "B::2"), listed_pod("extra", "A::0"), listed_pod("twice", "A::1", "A::2"),
+        listed_pod("stranger", "C::0"),
+    ]  # fmt: skip
     found = find_mismatches({entry.key: entry for entry in pods}, listed)
     assert [str(mismatch) for mismatch in found] == [
         "container 'main' has B, but is pinned to A",
@@ -97,91 +107,91 @@ def test_only_other_cards_than_promised_are_a_mismatch():
     }  # fmt: skip
 
 
-def test_a_mismatch_is_counted_once_told_and_evicted(tmp_path: Path):
-    world = World(tmp_path, has("p", "SIM-1::0"))
-    world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
-    world.reconciler.step()
-    world.reconciler.step()
-    assert world.deletions() == [("/api/v1/namespaces/default/pods/p", {"preconditions": {"uid": "uid-of-p"}})]
-    [event] = [content for method, path, content in world.api.written if path.endswith("/events")]
+def test_mismatched_pod_is_counted_once_reported_and_evicted(tmp_path: Path):
+    setup = ReconcilerSetup(tmp_path, listed_pod("p", "SIM-1::0"))
+    setup.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
+    setup.reconciler.step()
+    setup.reconciler.step()
+    assert setup.deletions() == [("/api/v1/namespaces/default/pods/p", {"preconditions": {"uid": "uid-of-p"}})]
+    [event] = [content for method, path, content in setup.api.written if path.endswith("/events")]
     assert event["message"] == "evicted: container 'main' has SIM-1, but is pinned to SIM-0"
     assert event["involvedObject"]["uid"] == "uid-of-p"
-    assert (world.counts["mismatches"], world.counts["evictions"]) == (1, 1)
+    assert (setup.counts["mismatches"], setup.counts["evictions"]) == (1, 1)
 
 
-def test_a_pod_of_the_same_name_is_not_evicted_for_the_one_before(tmp_path: Path):
-    world = World(tmp_path, has("p", "SIM-1::0"))
-    world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}, uid="first"))
-    world.pods.bind(pod("p", ONE, {"main": ["SIM-1"]}, uid="second"), is_heard=False)
-    world.reconciler.step()
-    assert world.deletions() == []
-    assert world.counts["mismatches"] == 0
+def test_new_pod_of_the_same_name_is_not_evicted(tmp_path: Path):
+    setup = ReconcilerSetup(tmp_path, listed_pod("p", "SIM-1::0"))
+    setup.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}, uid="first"))
+    setup.pods.bind(pod("p", ONE, {"main": ["SIM-1"]}, uid="second"), is_cached=False)
+    setup.reconciler.step()
+    assert setup.deletions() == []
+    assert setup.counts["mismatches"] == 0
 
 
-def test_an_eviction_that_is_refused_is_tried_again(tmp_path: Path):
-    world = World(tmp_path, has("p", "SIM-1::0"))
-    world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
-    world.api.refuses = ApiRefused(500, message="not now")
-    world.reconciler.step()
-    world.api.refuses = None
-    world.reconciler.step()
-    assert len(world.deletions()) == 1
+def test_refused_eviction_is_retried(tmp_path: Path):
+    setup = ReconcilerSetup(tmp_path, listed_pod("p", "SIM-1::0"))
+    setup.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
+    setup.api.refuses = ApiRefused(500, message="not now")
+    setup.reconciler.step()
+    setup.api.refuses = None
+    setup.reconciler.step()
+    assert len(setup.deletions()) == 1
 
 
-def test_the_node_is_written_to_only_when_something_changed(tmp_path: Path):
-    world = World(tmp_path, has("free", "SIM-1::0"))
-    world.pods.bind(pod("free", ONE))
-    world.cards.start()
-    world.reconciler.step()
-    world.reconciler.step()
-    [first] = world.api.annotations()
+def test_node_annotations_are_written_only_when_they_changed(tmp_path: Path):
+    setup = ReconcilerSetup(tmp_path, listed_pod("free", "SIM-1::0"))
+    setup.pods.bind(pod("free", ONE))
+    setup.cards.start()
+    setup.reconciler.step()
+    setup.reconciler.step()
+    [first] = setup.api.annotations()
     assert first[UNPINNED] == {"default/free": ["SIM-1"]}
     assert [(card["id"], card["ok"]) for card in first[CARDS]] == [("SIM-0", True), ("SIM-1", True)]
-    assert set(first[CARDS][0]) == {"id", "model", "memory_bytes", "sms", "domain", "ok"}
+    assert set(first[CARDS][0]) == {"id", "model", "memory_bytes", "sms", "domain", "ok", "annotations"}
     (tmp_path / "sim-faults.json").write_text('{"SIM-0": "too hot"}')
-    world.cards.look(())
-    world.resources.listed = []
-    world.reconciler.step()
-    second = world.api.annotations()[1]
+    setup.cards.look(())
+    setup.resources.listed = []
+    setup.reconciler.step()
+    second = setup.api.annotations()[1]
     assert second[UNPINNED] == {}
     assert [card["ok"] for card in second[CARDS]] == [False, True]
 
 
-def test_what_was_not_published_is_published_later(tmp_path: Path):
-    world = World(tmp_path)
-    world.api.refuses = ApiRefused(403, message="no")
-    world.reconciler.step()
-    world.api.refuses = None
-    world.reconciler.step()
-    assert len(world.api.annotations()) == 1
+def test_refused_node_annotations_are_written_later(tmp_path: Path):
+    setup = ReconcilerSetup(tmp_path)
+    setup.api.refuses = ApiRefused(403, message="no")
+    setup.reconciler.step()
+    setup.api.refuses = None
+    setup.reconciler.step()
+    assert len(setup.api.annotations()) == 1
 
 
-def test_without_the_kubelet_cards_are_told_and_nobody_is_evicted(tmp_path: Path):
-    world = World(tmp_path)
-    world.resources.listed = None
-    world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
-    world.reconciler.step()
-    assert [list(entry) for entry in world.api.annotations()] == [[CARDS]]
-    assert world.deletions() == []
+def test_only_cards_are_published_when_the_kubelet_is_down(tmp_path: Path):
+    setup = ReconcilerSetup(tmp_path)
+    setup.resources.listed = None
+    setup.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
+    setup.reconciler.step()
+    assert [list(entry) for entry in setup.api.annotations()] == [[CARDS]]
+    assert setup.deletions() == []
 
 
 @pytest.mark.parametrize("status", [404, 409])
-def test_a_pod_that_went_by_itself_is_no_trouble(tmp_path: Path, status: int):
-    world = World(tmp_path, has("p", "SIM-1::0"))
-    world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
+def test_eviction_of_a_deleted_pod_is_not_counted(tmp_path: Path, status: int):
+    setup = ReconcilerSetup(tmp_path, listed_pod("p", "SIM-1::0"))
+    setup.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
 
     def gone(path: str, content: Any) -> None:
         raise ApiRefused(status, message="gone")
 
-    world.api.__dict__["delete"] = gone
-    world.reconciler.step()
-    world.reconciler.step()
-    assert world.counts["mismatches"] == 1
-    assert world.counts["evictions"] == 0
+    setup.api.__dict__["delete"] = gone
+    setup.reconciler.step()
+    setup.reconciler.step()
+    assert setup.counts["mismatches"] == 1
+    assert setup.counts["evictions"] == 0
 
 
-class Owners(NoSharing):
-    """Notes who is kept."""
+class RecordingQuota(NoSharing):
+    """Records the owners that are kept."""
 
     def __init__(self) -> None:
         self.kept: list[set[str]] = []
@@ -190,16 +200,16 @@ class Owners(NoSharing):
         self.kept.append(owners)
 
 
-def test_before_all_pods_were_heard_of_nobody_is_forgotten(tmp_path: Path):
-    """One of them may be known by then, because the kubelet asked for its cards."""
-    quota = Owners()
-    world = World(tmp_path, quota=quota)
-    world.pods.has_heard = False
-    world.pods.bind(pod("asked", ONE, {"main": ["SIM-0"]}))
-    world.reconciler.step()
+def test_no_client_is_released_before_all_pods_are_listed(tmp_path: Path):
+    """A pod may be cached before the first list, because the kubelet asked for its cards."""
+    quota = RecordingQuota()
+    setup = ReconcilerSetup(tmp_path, quota=quota)
+    setup.pods.has_heard = False
+    setup.pods.bind(pod("asked", ONE, {"main": ["SIM-0"]}))
+    setup.reconciler.step()
     assert quota.kept == []
-    world.pods.has_heard = True
-    world.reconciler.step()
-    world.pods.heard.clear()
-    world.reconciler.step()
+    setup.pods.has_heard = True
+    setup.reconciler.step()
+    setup.pods.cached.clear()
+    setup.reconciler.step()
     assert quota.kept == [{"uid-of-asked"}, set()]

@@ -1,4 +1,4 @@
-"""With a registration service like the kubelet's, in a folder of its own."""
+"""Tests of registering with the kubelet, with a small registration service in its own folder."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WAIT_S = 30.0
 RESOURCE = "nvidia.com/gpu"
 
 
-class Kubelet:
-    """Takes registrations, and calls back at once as the real one does; also tells who has what."""
+class RegistrationServer:
+    """Accepts registrations and calls back at once, as the real one does; also lists pod resources."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.heard: list[Any] = []
+        self.registrations: list[Any] = []
         self.lists: list[dict[str, str]] = []
-        self.came = threading.Condition()
+        self.changed = threading.Condition()
         self._server: grpc.Server | None = None
         self.refusals = 0
         self.exhausted = 0
@@ -40,12 +40,12 @@ class Kubelet:
         register = grpc.unary_unary_rpc_method_handler(
             self._register, messages.RegisterRequest.FromString, messages.Empty.SerializeToString
         )
-        told = grpc.unary_unary_rpc_method_handler(
+        list_pods = grpc.unary_unary_rpc_method_handler(
             self._list, messages.ListPodResourcesRequest.FromString, messages.ListPodResourcesResponse.SerializeToString
         )
         self._server.add_generic_rpc_handlers((
             grpc.method_handlers_generic_handler("v1beta1.Registration", {"Register": register}),
-            grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": told}),
+            grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": list_pods}),
         ))  # fmt: skip
         self._server.add_insecure_port(f"unix:{self.folder / KUBELET}")
         self._server.start()
@@ -55,19 +55,19 @@ class Kubelet:
             self._server.stop(grace=None).wait()
         (self.folder / KUBELET).unlink(missing_ok=True)
 
-    def wait_for(self, registrations: int, lists: int = 0) -> None:
-        with self.came:
-            assert self.came.wait_for(
-                lambda: len(self.heard) >= registrations and len(self.lists) >= lists, timeout=WAIT_S
-            ), (self.heard, self.lists)
+    def wait_for(self, count: int, lists: int = 0) -> None:
+        with self.changed:
+            assert self.changed.wait_for(
+                lambda: len(self.registrations) >= count and len(self.lists) >= lists, timeout=WAIT_S
+            ), (self.registrations, self.lists)
 
     def _register(self, request: Any, context: Any) -> Any:
         if self.refusals:
             self.refusals -= 1
             context.abort(grpc.StatusCode.UNKNOWN, "device plugin already connected")
-        with self.came:
-            self.heard.append(request)
-            self.came.notify_all()
+        with self.changed:
+            self.registrations.append(request)
+            self.changed.notify_all()
         threading.Thread(target=self._follow, args=(request.endpoint,), daemon=True).start()
         return messages.Empty()
 
@@ -79,9 +79,9 @@ class Kubelet:
         )(messages.Empty())  # fmt: skip
         try:
             for answer in stream:
-                with self.came:
+                with self.changed:
                     self.lists.append({device.ID: device.health for device in answer.devices})
-                    self.came.notify_all()
+                    self.changed.notify_all()
         except grpc.RpcError:
             pass
 
@@ -99,50 +99,50 @@ class Kubelet:
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """The path of a socket may have no more than 107 characters, and those of parallel tests are longer."""
+    """A short folder: a socket path has at most 107 characters, and tmp_path of parallel tests is longer."""
     with tempfile.TemporaryDirectory(prefix="gpusquad-", dir="/tmp") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
-def kubelet(short_path: Path) -> Iterator[Kubelet]:
-    found = Kubelet(short_path)
-    yield found
-    found.stop()
+def kubelet(short_path: Path) -> Iterator[RegistrationServer]:
+    server = RegistrationServer(short_path)
+    yield server
+    server.stop()
 
 
 @pytest.fixture
-def ours(kubelet: Kubelet) -> Iterator[FakeKubelet]:
-    """The plugin and its registration, which runs until the test ends."""
-    made = FakeKubelet(1, 2, kubelet.folder)
-    made.cards.start()
-    registration = Registration(lambda: made.plugin, RESOURCE, kubelet.folder)
+def plugin(kubelet: RegistrationServer) -> Iterator[FakeKubelet]:
+    """The plugin, with a registration that runs until the test ends."""
+    fake = FakeKubelet(1, 2, kubelet.folder)
+    fake.cards.start()
+    registration = Registration(lambda: fake.plugin, RESOURCE, kubelet.folder)
     thread = threading.Thread(target=registration.run)
     thread.start()
-    yield made
+    yield fake
     registration.stop()
     thread.join(timeout=WAIT_S)
     assert not thread.is_alive()
     assert list(kubelet.folder.glob("gpusquad-*")) == []
 
 
-def test_it_registers_and_tells_its_devices_and_every_change_of_them(kubelet: Kubelet, ours: FakeKubelet):
+def test_plugin_registers_and_reports_devices_and_their_changes(kubelet: RegistrationServer, plugin: FakeKubelet):
     kubelet.start()
     kubelet.wait_for(1, lists=1)
-    [request] = kubelet.heard
+    [request] = kubelet.registrations
     assert (request.version, request.resource_name) == ("v1beta1", RESOURCE)
     assert request.options.get_preferred_allocation_available
     assert kubelet.lists == [{"SIM-0::0": "Healthy", "SIM-0::1": "Healthy"}]
     (kubelet.folder / "sim-faults.json").write_text('{"SIM-0": "lost"}')
-    ours.cards.look(())
+    plugin.cards.look(())
     kubelet.wait_for(1, lists=2)
     (kubelet.folder / "sim-faults.json").unlink()
-    ours.cards.look(())
+    plugin.cards.look(())
     kubelet.wait_for(1, lists=3)
     assert [set(found.values()) for found in kubelet.lists] == [{"Healthy"}, {"Unhealthy"}, {"Healthy"}]
 
 
-def test_a_kubelet_that_starts_anew_is_told_again(kubelet: Kubelet, short_path: Path):
+def test_plugin_registers_again_when_the_kubelet_restarts(kubelet: RegistrationServer, short_path: Path):
     plugins = [FakeKubelet(1, 1, short_path) for _ in range(2)]
     fresh = iter(plugins)
     kubelet.start()
@@ -153,30 +153,30 @@ def test_a_kubelet_that_starts_anew_is_told_again(kubelet: Kubelet, short_path: 
     kubelet.stop()
     kubelet.start()
     kubelet.wait_for(2, lists=2)
-    first, second = (request.endpoint for request in kubelet.heard)
+    first, second = (request.endpoint for request in kubelet.registrations)
     assert first != second
     registration.stop()
     thread.join(timeout=WAIT_S)
     assert not thread.is_alive()
 
 
-def test_a_kubelet_that_refuses_is_asked_again(kubelet: Kubelet, ours: FakeKubelet):
+def test_registration_is_retried_when_the_kubelet_refuses(kubelet: RegistrationServer, plugin: FakeKubelet):
     kubelet.refusals = 2
     kubelet.start()
     kubelet.wait_for(1)
     assert kubelet.refusals == 0
 
 
-def test_sockets_of_a_killed_agent_are_removed(kubelet: Kubelet):
-    left = kubelet.folder / "gpusquad-nvidia.com_gpu-dead.sock"
-    left.touch()
+def test_sockets_of_a_killed_agent_are_removed(kubelet: RegistrationServer):
+    stale = kubelet.folder / "gpusquad-nvidia.com_gpu-dead.sock"
+    stale.touch()
     registration = Registration(lambda: FakeKubelet(1, 1, kubelet.folder).plugin, RESOURCE, kubelet.folder)
     registration.stop()
     registration.run()
-    assert not left.exists()
+    assert not stale.exists()
 
 
-def test_who_has_what_also_while_the_kubelet_says_not_so_often(kubelet: Kubelet):
+def test_pod_resources_are_requested_again_when_rate_limited(kubelet: RegistrationServer):
     kubelet.start()
     resources = KubeletPodResources(kubelet.folder / KUBELET, RESOURCE)
     kubelet.exhausted = 2

@@ -1,3 +1,5 @@
+"""Tests of quantities and of the share of a container."""
+
 from __future__ import annotations
 
 from decimal import Decimal
@@ -19,12 +21,12 @@ GIB = 2**30
     [("1", "1"), ("500m", "0.5"), ("8Gi", str(8 * GIB)), ("2k", "2000"), ("1e3", "1000"), ("1.5Ki", "1536"),
      ("2E", "2e18")],
 )  # fmt: skip
-def test_quantities(text: str, expected: str):
+def test_quantity_is_parsed(text: str, expected: str):
     assert parse_quantity(text, "limits") == Decimal(expected) * UNIT_NANOS
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "one", "1e", "--1", "1e999"])
-def test_no_quantities(text: str):
+def test_invalid_quantity_is_rejected(text: str):
     with pytest.raises(Invalid):
         parse_quantity(text, "limits")
 
@@ -61,7 +63,9 @@ def test_no_quantities(text: str):
         ({}, {"gpusquad.io/isolation": "isolated"}, None),
     ],
 )
-def test_all_the_ways_to_ask_for_a_part(limits: dict[str, str], annotations: dict[str, str], expected: Share | None):
+def test_share_is_read_from_limits_and_annotations(
+    limits: dict[str, str], annotations: dict[str, str], expected: Share | None
+):
     assert container_share(limits, annotations) == expected
 
 
@@ -85,7 +89,7 @@ def test_container_share_is_refused_when_the_scheduler_refuses_it(limits: dict[s
 
 
 @pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"gpusquad.io/gpu-memory": "8Gi"}])
-def test_a_word_for_isolation_that_is_none_is_told(limits: dict[str, str]):
+def test_invalid_isolation_is_rejected_with_a_cure(limits: dict[str, str]):
     with pytest.raises(Invalid) as error:
         container_share(limits, {"gpusquad.io/isolation": "alone"})
     assert "gpusquad.io/isolation" in error.value.field

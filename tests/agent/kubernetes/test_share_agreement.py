@@ -1,4 +1,4 @@
-"""The scheduler and the agent read the same share from a pod, or both refuse it."""
+"""Tests that the scheduler and the agent read the same share from a pod, or both refuse it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpusquad.kube.objects import Object
 from gpusquad.kube.share import container_share
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
-from tests.engines.kubernetes.parse.making import asking, pod
+from tests.engines.kubernetes.parse.builders import pod, requesting
 
 numbers = st.one_of(
     st.integers(0, 2**34).map(str),
@@ -67,17 +67,17 @@ def read_by_agent(item: Object, resource: str) -> Share | str | None:
 def test_agent_share_equals_scheduler_share_or_both_refuse(
     resource: str, limits: dict[str, str], annotations: dict[str, str], isolation: str | None
 ):
-    said = annotations | ({} if isolation is None else {ISOLATION: isolation})
-    item = pod("p", asking(limits={resource: "1", **limits}), annotations=said)
+    all_annotations = annotations | ({} if isolation is None else {ISOLATION: isolation})
+    item = pod("p", requesting(limits={resource: "1", **limits}), annotations=all_annotations)
     assert read_by_agent(item, resource) == read_by_scheduler(item)
 
 
 @pytest.mark.parametrize("fraction", ["0.9995", "0.9996", "0.9999", "1"])
 def test_fraction_is_a_whole_card_when_it_rounds_to_1000_thousandths(fraction: str):
-    item = pod("p", asking(limits={GPU: "1"}), annotations={KAI_FRACTION: fraction})
+    item = pod("p", requesting(limits={GPU: "1"}), annotations={KAI_FRACTION: fraction})
     assert (read_by_scheduler(item), read_by_agent(item, GPU)) == (None, None)
 
 
 def test_fraction_is_a_share_when_it_rounds_to_999_thousandths():
-    item = pod("p", asking(limits={GPU: "1"}), annotations={KAI_FRACTION: "0.9994"})
+    item = pod("p", requesting(limits={GPU: "1"}), annotations={KAI_FRACTION: "0.9994"})
     assert read_by_scheduler(item) == read_by_agent(item, GPU) == Share(0, 999)

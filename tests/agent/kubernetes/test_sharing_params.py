@@ -1,3 +1,5 @@
+"""Tests of the sharing parameters that the agent reads from a pod."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -15,29 +17,29 @@ from gpusquad.model.known_rates import known_text
 from gpusquad.model.sharing_params import SharingParams
 
 
-def standing_of(pod: Pod) -> SharingParams:
+def params_of(pod: Pod) -> SharingParams:
     return read_sharing_params(pod)[0]
 
 
 @pytest.mark.parametrize(
-    ("number", "word", "expected"),
+    ("number", "text", "expected"),
     [(-5, "", "low"), (0, "", "normal"), (1, "", "high"), (999_999, "", "high"), (1_000_000, "", "urgent"),
      (-5, "urgent", "urgent"), (2_000_000, "low", "low"), (7, "no such word", "high")],
 )  # fmt: skip
-def test_our_word_goes_before_the_number_of_the_class(number: int, word: str, expected: str):
-    sharing_params = standing_of(Pod("n", "p", "u", annotations={PRIORITY: word}, priority=number))
+def test_priority_annotation_takes_precedence_over_the_priority_class(number: int, text: str, expected: str):
+    sharing_params = params_of(Pod("n", "p", "u", annotations={PRIORITY: text}, priority=number))
     assert sharing_params == SharingParams(priority=PRIORITY_CLASSES[expected])
 
 
 @pytest.mark.parametrize(("text", "expected"), [("2h", 7_200_000_000), ("90s", 90_000_000), ("0s", None), ("x", None)])
-def test_what_is_left_at_the_start_is_the_estimate(text: str, expected: int | None):
-    assert standing_of(Pod("n", "p", "u", annotations={ESTIMATE: text})).remaining_us == expected
+def test_remaining_time_at_start_is_the_estimate(text: str, expected: int | None):
+    assert params_of(Pod("n", "p", "u", annotations={ESTIMATE: text})).remaining_us == expected
 
 
-def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
+def test_known_rates_are_read_from_the_pod():
     known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, rate_beside={"cnn": 0.5},
                      neighbour_rates={"cnn": 0.7})  # fmt: skip
-    assert standing_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
+    assert params_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
     assert known_text(SharingParams(weight=2.0)) == ""
     assert known_text(replace(known, rate_beside={f"{n}" * 60: 0.5 for n in range(1000)})) == ""
 
@@ -49,8 +51,8 @@ def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
     '{"app": "' + "a" * 300 + '"}', '{"app": "a", "solo_per_s": -1}', '{"app": "a", "solo_per_s": "fast"}',
     '{"app": "a\\nb"}', '{"app": "a", "costs": {"": 0.0}}',
 ])  # fmt: skip
-def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
-    assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == SharingParams()
+def test_invalid_known_rates_are_ignored(text: str):
+    assert params_of(Pod("n", "p", "u", annotations={KNOWN: text})) == SharingParams()
 
 
 apps = st.text("abc", min_size=1, max_size=3)
@@ -68,26 +70,32 @@ knowledge = st.builds(
     st.floats(0, 1e6, exclude_min=True), st.none() | st.integers(0, 2**53), st.just(SharingParams()) | knowledge,
     st.dictionaries(st.sampled_from([KNOWN, WEIGHT, DEADLINE]), st.sampled_from(["7", "1999-12-31", '{"app":"z"}'])),
 )  # fmt: skip
-def test_what_the_scheduler_writes_is_what_the_agent_reads(
-    weight: float, deadline_us: int | None, known: SharingParams, made_up: dict[str, str]
+def test_agent_reads_the_params_that_the_scheduler_wrote(
+    weight: float, deadline_us: int | None, known: SharingParams, user_annotations: dict[str, str]
 ):
-    """Whatever the pod's user wrote in its place."""
+    """The scheduler's values replace those that the pod's user wrote."""
     slo = None if deadline_us is None else Slo(deadline_us)
     sharing_params = replace(known, weight=weight, slo=slo)
-    said = made_up | binding_annotations({"metadata": {"annotations": made_up}}, sharing_params)
-    assert read_sharing_params(Pod("n", "p", "u", annotations=said)) == (sharing_params, ())
+    annotations = user_annotations | binding_annotations(
+        {"metadata": {"annotations": user_annotations}}, sharing_params
+    )
+    assert read_sharing_params(Pod("n", "p", "u", annotations=annotations)) == (sharing_params, ())
 
 
-def test_goals_weight_and_deadline_come_with_the_pod():
-    said = {SLO: "p99=20ms,throughput=5,deadline=2h", WEIGHT: "2.5", DEADLINE: "1970-01-01T00:00:03.000001+00:00"}
-    sharing_params, wrong = read_sharing_params(Pod("n", "p", "u", annotations=said))
+def test_slo_weight_and_deadline_are_read_from_the_pod():
+    annotations = {
+        SLO: "p99=20ms,throughput=5,deadline=2h",
+        WEIGHT: "2.5",
+        DEADLINE: "1970-01-01T00:00:03.000001+00:00",
+    }
+    sharing_params, problems = read_sharing_params(Pod("n", "p", "u", annotations=annotations))
     assert sharing_params == SharingParams(weight=2.5, slo=Slo(3_000_001, 20_000, 5.0))
-    assert wrong == ()
+    assert problems == ()
 
 
-def test_a_deadline_counts_from_a_submission_that_only_the_scheduler_knows():
-    assert standing_of(Pod("n", "p", "u", annotations={SLO: "deadline=2h"})) == SharingParams()
-    assert standing_of(Pod("n", "p", "u", annotations={DEADLINE: "1970-01-01T00:00:01"})).slo == Slo(1_000_000)
+def test_relative_deadline_is_ignored_and_an_absolute_one_is_used():
+    assert params_of(Pod("n", "p", "u", annotations={SLO: "deadline=2h"})) == SharingParams()
+    assert params_of(Pod("n", "p", "u", annotations={DEADLINE: "1970-01-01T00:00:01"})).slo == Slo(1_000_000)
 
 
 @pytest.mark.parametrize(("name", "text"), [
@@ -95,19 +103,19 @@ def test_a_deadline_counts_from_a_submission_that_only_the_scheduler_knows():
     (WEIGHT, "heavy"), (WEIGHT, "0"), (WEIGHT, "-1"), (WEIGHT, "nan"), (WEIGHT, "inf"), (WEIGHT, "1e7"),
     (DEADLINE, "soon"), (DEADLINE, "9999-12-31T23:59:59"), (DEADLINE, "1969-12-31T23:59:59Z"), (ESTIMATE, "long"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_told_and_not_heeded(name: str, text: str):
-    sharing_params, [wrong] = read_sharing_params(Pod("n", "p", "u", annotations={name: text}))
+def test_invalid_annotation_is_reported_and_ignored(name: str, text: str):
+    sharing_params, [problem] = read_sharing_params(Pod("n", "p", "u", annotations={name: text}))
     assert sharing_params == SharingParams()
-    assert wrong.startswith(name)
-    assert len(wrong) < 400
+    assert problem.startswith(name)
+    assert len(problem) < 400
 
 
-said_texts = st.text() | st.sampled_from(["0001-01-01T00:00+23:59", "p99=1e308s", "availability=nan%", "1_0", "٣"])
+user_texts = st.text() | st.sampled_from(["0001-01-01T00:00+23:59", "p99=1e308s", "availability=nan%", "1_0", "٣"])
 
 
 @given(
-    st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE, KNOWN, SLO, WEIGHT, DEADLINE]), said_texts),
+    st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE, KNOWN, SLO, WEIGHT, DEADLINE]), user_texts),
     st.integers(-(2**31), 2**31 - 1),
 )
-def test_nothing_that_users_can_write_makes_it_fail(said: dict[str, str], number: int):
-    assert standing_of(Pod("n", "p", "u", annotations=said, priority=number)).priority in PRIORITY_CLASSES.values()
+def test_arbitrary_annotations_are_handled(annotations: dict[str, str], number: int):
+    assert params_of(Pod("n", "p", "u", annotations=annotations, priority=number)).priority in PRIORITY_CLASSES.values()

@@ -1,3 +1,5 @@
+"""Tests of device slots of cards."""
+
 from __future__ import annotations
 
 import pytest
@@ -18,24 +20,24 @@ from gpusquad.model.errors import Invalid
 UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
 
-def test_a_real_card_has_room_for_all_slots():
+def test_slot_ids_are_distinct_and_short_enough():
     slots = slots_of(UUID, MAX_SLOTS)
     assert len(set(slots)) == MAX_SLOTS
     assert max(map(len, slots)) <= MAX_ID_CHARS
 
 
 @pytest.mark.parametrize(("card", "count"), [(UUID, 0), (UUID, MAX_SLOTS + 1), ("x" * MAX_ID_CHARS, 1)])
-def test_what_the_kubelet_would_not_take(card: str, count: int):
+def test_invalid_slot_count_or_card_id_is_rejected(card: str, count: int):
     with pytest.raises(Invalid):
         slots_of(card, count)
 
 
 @given(st.dictionaries(st.text(":abc-", min_size=1, max_size=20), st.integers(1, MAX_SLOTS), min_size=1), st.randoms())
-def test_slots_lead_back_to_their_cards(cards: dict[str, int], dice):
+def test_card_of_each_slot_is_found_in_any_order(cards: dict[str, int], random):
     slots = [slot for card, count in cards.items() for slot in slots_of(card, count)]
     assert cards_of(slots) == cards
     shuffled = list(slots)
-    dice.shuffle(shuffled)
+    random.shuffle(shuffled)
     assert distinct_cards(in_order(shuffled)) == sorted(cards)
     for card, count in cards.items():
         assert [slot for slot in in_order(shuffled) if card_of(slot) == card] == slots_of(card, count)

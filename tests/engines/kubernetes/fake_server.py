@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback that answers as a test wants: for what a real API server does only now and then."""
+"""An HTTP server whose answers the test defines, for rare behaviour of a real API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 @contextlib.asynccontextmanager
 async def serving(answer: Answer) -> AsyncIterator[KubeAccess]:
-    """Every request goes to `answer`."""
+    """Pass every request to ``answer``."""
     runner = web.ServerRunner(web.Server(answer, handler_cancellation=True), shutdown_timeout=0.01)
     await runner.setup()
     try:
@@ -31,8 +31,10 @@ async def serving(answer: Answer) -> AsyncIterator[KubeAccess]:
 
 
 def json_answer(content: object, status: int = 200, **headers: str) -> web.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return web.Response(body=orjson.dumps(content), status=status, content_type="application/json", headers=named)
+    header_names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return web.Response(
+        body=orjson.dumps(content), status=status, content_type="application/json", headers=header_names
+    )
 
 
 def refusal(status: int, reason: str, message: str = "", **headers: str) -> web.Response:
@@ -40,25 +42,25 @@ def refusal(status: int, reason: str, message: str = "", **headers: str) -> web.
     return json_answer(content, status, **headers)
 
 
-async def begin_stream(request: web.BaseRequest) -> web.StreamResponse:
+async def start_stream(request: web.BaseRequest) -> web.StreamResponse:
     stream = web.StreamResponse()
     stream.enable_chunked_encoding()
     await stream.prepare(request)
     return stream
 
 
-def line(kind: str, item: Object) -> bytes:
+def event_line(kind: str, item: Object) -> bytes:
     return orjson.dumps({"type": kind, "object": item}) + b"\n"
 
 
-def cut(request: web.BaseRequest) -> None:
-    """As when a cable is pulled or a process killed: nothing more is said."""
+def abort_connection(request: web.BaseRequest) -> None:
+    """Abort the connection without an answer."""
     assert request.transport is not None
     request.transport.abort()
 
 
-def speak(answer: Answer, work: Callable[[AsyncKubeApi], Awaitable[object]], **settings: object) -> object:
-    """What a client of such a server makes of it."""
+def call_server(answer: Answer, work: Callable[[AsyncKubeApi], Awaitable[object]], **settings: object) -> object:
+    """Run ``work`` with a client of such a server and return its result."""
 
     async def run() -> object:
         async with serving(answer) as access, AsyncKubeApi(access, **settings) as api:  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is done to pods, against a server that answers late, wrongly or not at all."""
+"""Tests of actions on pods, with a server that answers late, with errors or not at all."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gpusquad.kube.names import CARDS, DEADLINE, JOB, KNOWN, WEIGHT
 from gpusquad.kube.objects import Object, annotations_of
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
-from tests.engines.kubernetes.parse import making
+from tests.engines.kubernetes.parse import builders
 from tests.engines.kubernetes.virtual_time import run_virtually
 
-PLACE = TaskLocation("node1", ("GPU-1",))
-TROUBLE = st.sampled_from(["away", "lost answer", "busy", "broken", "broken but done"])
+LOCATION = TaskLocation("node1", ("GPU-1",))
+FAULTS = st.sampled_from(["away", "lost answer", "busy", "broken", "broken but done"])
 
 
 class FakeApi:
-    """One pod, and troubles that are used up one request at a time."""
+    """One pod, and a list of faults, one for each request."""
 
-    def __init__(self, pod: Object | None, troubles: list[str] | None = None) -> None:
+    def __init__(self, pod: Object | None, faults: list[str] | None = None) -> None:
         self.pod = copy.deepcopy(pod)
-        self.troubles = list(troubles or [])
-        self.asked: list[str] = []
+        self.faults = list(faults or [])
+        self.requests: list[str] = []
         self.content: Any = None
 
     async def post(self, path: str, content: Object) -> Object:
@@ -49,21 +49,21 @@ class FakeApi:
         self.content = content
         return self._do("patch", self._read)
 
-    def _do(self, what: str, work: Callable[[], Object]) -> Object:
-        self.asked.append(what)
-        trouble = self.troubles.pop(0) if self.troubles else ""
-        if trouble == "away":
+    def _do(self, method: str, work: Callable[[], Object]) -> Object:
+        self.requests.append(method)
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "away":
             raise ApiUnreachable("no route", may_be_done=False)
-        if trouble == "busy":
+        if fault == "busy":
             raise ApiRefused(429, "TooManyRequests", "later")
-        if trouble == "broken":
+        if fault == "broken":
             raise ApiRefused(500, "InternalError", "etcd")
-        if trouble.isdecimal():
-            raise ApiRefused(int(trouble), "Forbidden", "you may not")
+        if fault.isdecimal():
+            raise ApiRefused(int(fault), "Forbidden", "you may not")
         answer = work()
-        if trouble == "lost answer":
+        if fault == "lost answer":
             raise ApiUnreachable("no answer in time")
-        if trouble == "broken but done":
+        if fault == "broken but done":
             raise ApiRefused(504, "Timeout", "it took too long")
         return answer
 
@@ -90,59 +90,66 @@ class FakeApi:
 
 
 def bind(api: FakeApi, pod: Object, wanted: Callable[[], bool] = lambda: True) -> None:
-    run_virtually(actions.bind(api, pod, PLACE, "job1", 3, wanted))  # type: ignore[arg-type]
+    run_virtually(actions.bind(api, pod, LOCATION, "job1", 3, wanted))  # type: ignore[arg-type]
 
 
-def test_what_is_known_of_its_speed_is_written_with_the_binding() -> None:
-    pod = making.pod()
-    assert KNOWN not in actions.binding_of(pod, PLACE, "job1", 3)["metadata"]["annotations"]
-    assert told(pod, SharingParams(app="a"))[KNOWN] == '{"app":"a","curve":[],"solo_per_s":0.0,"beside":{},"costs":{}}'
+def test_known_rates_are_written_with_the_binding() -> None:
+    pod = builders.pod()
+    assert KNOWN not in actions.binding_of(pod, LOCATION, "job1", 3)["metadata"]["annotations"]
+    assert (
+        annotations_with(pod, SharingParams(app="a"))[KNOWN]
+        == '{"app":"a","curve":[],"solo_per_s":0.0,"beside":{},"costs":{}}'
+    )
 
 
-def told(pod: Object, sharing_params: SharingParams) -> dict[str, str]:
-    return actions.binding_of(pod, replace(PLACE, sharing_params=sharing_params), "job1", 3)["metadata"]["annotations"]
+def annotations_with(pod: Object, sharing_params: SharingParams) -> dict[str, str]:
+    return actions.binding_of(pod, replace(LOCATION, sharing_params=sharing_params), "job1", 3)["metadata"][
+        "annotations"
+    ]
 
 
-def test_weight_and_deadline_are_the_schedulers_word() -> None:
-    pod = making.pod()
-    assert told(pod, SharingParams())[WEIGHT] == "1.0"
-    assert DEADLINE not in told(pod, SharingParams())
-    worth = told(pod, SharingParams(weight=2.5, slo=Slo(deadline_us=3_000_001)))
-    assert (worth[WEIGHT], worth[DEADLINE]) == ("2.5", "1970-01-01T00:00:03.000001+00:00")
-    made_up = told(making.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01", KNOWN: "{}"}), SharingParams())
-    assert (made_up[WEIGHT], made_up[DEADLINE], made_up[KNOWN]) == ("1.0", "", "")
+def test_binding_overrides_weight_and_deadline_of_the_user() -> None:
+    pod = builders.pod()
+    assert annotations_with(pod, SharingParams())[WEIGHT] == "1.0"
+    assert DEADLINE not in annotations_with(pod, SharingParams())
+    annotations = annotations_with(pod, SharingParams(weight=2.5, slo=Slo(deadline_us=3_000_001)))
+    assert (annotations[WEIGHT], annotations[DEADLINE]) == ("2.5", "1970-01-01T00:00:03.000001+00:00")
+    overridden = annotations_with(
+        builders.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01", KNOWN: "{}"}), SharingParams()
+    )
+    assert (overridden[WEIGHT], overridden[DEADLINE], overridden[KNOWN]) == ("1.0", "", "")
 
 
-@given(st.lists(TROUBLE | st.just("409"), max_size=6))
-def test_an_annotation_is_written_whatever_happens_on_the_way(troubles: list[str]) -> None:
-    pod = making.pod()
-    api = FakeApi(pod, troubles)
+@given(st.lists(FAULTS | st.just("409"), max_size=6))
+def test_annotation_is_written_despite_faults(faults: list[str]) -> None:
+    pod = builders.pod()
+    api = FakeApi(pod, faults)
     assert annotate(api) == ""
     assert api.content == {"metadata": {"uid": pod["metadata"]["uid"], "annotations": {WEIGHT: None}}}
 
 
 def annotate(api: FakeApi) -> str:
-    return run_virtually(actions.annotate(api, making.pod(), {WEIGHT: None}))  # type: ignore[arg-type]
+    return run_virtually(actions.annotate(api, builders.pod(), {WEIGHT: None}))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("trouble", ["away", "busy", "broken", "409"])
-def test_a_pod_that_cannot_be_annotated_is_given_up_after_some_tries(trouble: str) -> None:
-    api = FakeApi(making.pod(), [trouble] * 1000)
+@pytest.mark.parametrize("fault", ["away", "busy", "broken", "409"])
+def test_annotation_fails_after_a_limited_number_of_tries(fault: str) -> None:
+    api = FakeApi(builders.pod(), [fault] * 1000)
     assert annotate(api)
-    assert 3 < len(api.asked) < 20
+    assert 3 < len(api.requests) < 20
 
 
-def test_a_refusal_to_annotate_is_an_answer_and_a_pod_that_is_gone_is_none() -> None:
-    api = FakeApi(making.pod(), ["403"])
+def test_annotation_reports_a_refusal_but_not_a_deleted_pod() -> None:
+    api = FakeApi(builders.pod(), ["403"])
     assert "you may not" in annotate(api)
-    assert api.asked == ["patch"]
+    assert api.requests == ["patch"]
     assert annotate(FakeApi(None)) == ""
 
 
-@given(st.lists(TROUBLE, max_size=6))
-def test_a_pod_is_bound_whatever_happens_on_the_way(troubles: list[str]) -> None:
-    pod = making.pod()
-    api = FakeApi(pod, troubles)
+@given(st.lists(FAULTS, max_size=6))
+def test_pod_is_bound_despite_faults(faults: list[str]) -> None:
+    pod = builders.pod()
+    api = FakeApi(pod, faults)
     bind(api, pod)
     assert api.pod is not None
     assert api.pod["spec"]["nodeName"] == "node1"
@@ -151,24 +158,24 @@ def test_a_pod_is_bound_whatever_happens_on_the_way(troubles: list[str]) -> None
     assert annotations_of(api.pod)["gpusquad.io/attempt"] == "3"
 
 
-@given(st.lists(TROUBLE, max_size=6), st.integers(0, 6))
-def test_when_it_is_not_wanted_any_more_the_outcome_is_the_truth(troubles: list[str], tries: int) -> None:
-    pod = making.pod()
-    api = FakeApi(pod, troubles)
+@given(st.lists(FAULTS, max_size=6), st.integers(0, 6))
+def test_abandoned_binding_reports_the_actual_outcome(faults: list[str], tries: int) -> None:
+    pod = builders.pod()
+    api = FakeApi(pod, faults)
     try:
-        bind(api, pod, lambda: api.asked.count("post") < tries)
-        said_bound = True
+        bind(api, pod, lambda: api.requests.count("post") < tries)
+        is_bound = True
     except actions.NotBound:
-        said_bound = False
+        is_bound = False
     assert api.pod is not None
-    assert said_bound == (api.pod["spec"].get("nodeName") == "node1")
+    assert is_bound == (api.pod["spec"].get("nodeName") == "node1")
 
 
-@given(st.lists(TROUBLE, max_size=4))
-def test_another_pod_of_the_same_name_is_not_bound(troubles: list[str]) -> None:
-    pod, other = making.pod(), making.pod()
+@given(st.lists(FAULTS, max_size=4))
+def test_another_pod_of_the_same_name_is_not_bound(faults: list[str]) -> None:
+    pod, other = builders.pod(), builders.pod()
     other["metadata"]["uid"] = "another"
-    api = FakeApi(other, troubles)
+    api = FakeApi(other, faults)
     with pytest.raises(actions.NotBound) as raised:
         bind(api, pod)
     assert raised.value.pod_is_gone
@@ -176,56 +183,56 @@ def test_another_pod_of_the_same_name_is_not_bound(troubles: list[str]) -> None:
     assert "nodeName" not in api.pod["spec"]
 
 
-def test_a_pod_that_is_gone_or_going_is_no_reason_to_give_the_gang_up() -> None:
-    pod = making.pod()
-    going = copy.deepcopy(pod)
-    going["metadata"]["deletionTimestamp"] = "now"
-    for there in (None, going):
+def test_binding_of_a_deleted_pod_reports_that_it_is_gone() -> None:
+    pod = builders.pod()
+    terminating = copy.deepcopy(pod)
+    terminating["metadata"]["deletionTimestamp"] = "now"
+    for existing in (None, terminating):
         with pytest.raises(actions.NotBound) as raised:
-            bind(FakeApi(there), pod)
+            bind(FakeApi(existing), pod)
         assert raised.value.pod_is_gone
 
 
-def test_a_pod_that_somebody_else_bound_is_not_ours_even_on_that_node() -> None:
-    pod = making.pod()
+def test_pod_bound_by_another_scheduler_is_not_bound() -> None:
+    pod = builders.pod()
     for node in ("node1", "node2"):
         with pytest.raises(actions.NotBound, match="another scheduler bound it") as raised:
-            bind(FakeApi(making.pod(nodeName=node)), pod)
+            bind(FakeApi(builders.pod(nodeName=node)), pod)
         assert not raised.value.pod_is_gone
 
 
-def test_a_refusal_is_told_in_the_servers_words() -> None:
+def test_refused_binding_has_the_servers_message() -> None:
     with pytest.raises(actions.NotBound, match="you may not") as raised:
-        bind(FakeApi(making.pod(), ["403"]), making.pod())
+        bind(FakeApi(builders.pod(), ["403"]), builders.pod())
     assert not raised.value.pod_is_gone
 
 
-def test_cards_that_do_not_suit_the_pod_are_no_crash() -> None:
-    api = FakeApi(making.pod("one", making.container(gpus=2)))
+def test_wrong_number_of_cards_is_not_bound() -> None:
+    api = FakeApi(builders.pod("one", builders.container(gpus=2)))
     with pytest.raises(actions.NotBound, match="1 cards for a pod that needs 2"):
-        bind(api, making.pod("one", making.container(gpus=2)))
-    assert api.asked == []
+        bind(api, builders.pod("one", builders.container(gpus=2)))
+    assert api.requests == []
 
 
-@given(st.lists(TROUBLE | st.just("403"), max_size=6))
-def test_a_deletion_is_tried_until_the_pod_is_gone(troubles: list[str]) -> None:
-    api = FakeApi(making.pod(), troubles)
-    run_virtually(actions.delete(api, making.pod(), 2.6))  # type: ignore[arg-type]
+@given(st.lists(FAULTS | st.just("403"), max_size=6))
+def test_deletion_is_retried_until_the_pod_is_gone(faults: list[str]) -> None:
+    api = FakeApi(builders.pod(), faults)
+    run_virtually(actions.delete(api, builders.pod(), 2.6))  # type: ignore[arg-type]
     assert api.pod is None
     assert api.content["preconditions"] == {"uid": "uid-of-one"}
     assert api.content["gracePeriodSeconds"] == 3
 
 
-def test_a_mark_that_always_fails_does_not_keep_the_pod() -> None:
-    api = FakeApi(making.pod(), ["away", "busy"] * 20 + ["broken"] * 1000)
-    run_virtually(actions.mark_disrupted(api, making.pod(), "preempted"))  # type: ignore[arg-type]
-    assert 2 <= len(api.asked) - 40 < 20, "a server that is away or busy is waited for"
+def test_disruption_mark_is_abandoned_when_it_always_fails() -> None:
+    api = FakeApi(builders.pod(), ["away", "busy"] * 20 + ["broken"] * 1000)
+    run_virtually(actions.mark_disrupted(api, builders.pod(), "preempted"))  # type: ignore[arg-type]
+    assert 2 <= len(api.requests) - 40 < 20, "it waits while the server is unreachable or busy"
 
 
-def test_a_mark_that_is_not_allowed_does_not_keep_the_pod() -> None:
-    api = FakeApi(making.pod(), ["broken", "403"])
-    run_virtually(actions.mark_disrupted(api, making.pod(), "x" * 2000))  # type: ignore[arg-type]
-    assert api.asked == ["patch", "patch"]
+def test_disruption_mark_is_abandoned_when_it_is_forbidden() -> None:
+    api = FakeApi(builders.pod(), ["broken", "403"])
+    run_virtually(actions.mark_disrupted(api, builders.pod(), "x" * 2000))  # type: ignore[arg-type]
+    assert api.requests == ["patch", "patch"]
     (condition,) = api.content["status"]["conditions"]
     assert condition["type"] == "DisruptionTarget"
     assert len(condition["message"]) == 1024
@@ -240,24 +247,26 @@ def test_a_mark_that_is_not_allowed_does_not_keep_the_pod() -> None:
         ({"conditions": [{"type": "Complete", "status": "True"}]}, "succeeded"),
     ],
 )
-def test_what_an_owner_says_of_itself(status: Object, verdict: str) -> None:
+def test_verdict_comes_from_the_conditions_of_the_owner(status: Object, verdict: str) -> None:
     assert actions.verdict_on({"metadata": {"uid": "u"}, "status": status}, "u") == verdict
 
 
-def test_an_owner_that_is_gone_or_another_one_makes_no_more_pods() -> None:
+def test_verdict_is_gone_for_a_deleted_or_replaced_owner() -> None:
     assert actions.verdict_on(None, "u") == "gone"
     assert actions.verdict_on({"metadata": {"uid": "v"}}, "u") == "gone"
     assert actions.verdict_on({"metadata": {"uid": "u", "deletionTimestamp": "now"}}, "u") == "gone"
 
 
-def test_while_the_server_is_away_nothing_is_said() -> None:
-    async def for_a_while() -> None:
-        api = FakeApi(making.pod(), ["lost answer", *["away"] * 1000])
-        task = asyncio.create_task(actions.bind(api, making.pod(), PLACE, "job1", 0, lambda: len(api.asked) < 3))  # type: ignore[arg-type]
+def test_binding_waits_while_the_server_is_unreachable() -> None:
+    async def wait_for_server() -> None:
+        api = FakeApi(builders.pod(), ["lost answer", *["away"] * 1000])
+        task = asyncio.create_task(
+            actions.bind(api, builders.pod(), LOCATION, "job1", 0, lambda: len(api.requests) < 3)  # type: ignore[arg-type]
+        )
         await asyncio.sleep(600)
         assert not task.done()
-        assert api.asked[-1] == "get"
-        api.troubles.clear()
+        assert api.requests[-1] == "get"
+        api.faults.clear()
         await task
 
-    run_virtually(for_a_while())
+    run_virtually(wait_for_server())

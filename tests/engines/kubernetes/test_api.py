@@ -1,4 +1,4 @@
-"""What the client does when the server is busy, slow, cut off or strange."""
+"""Tests of the client when the server is busy, slow, unreachable or answers unexpectedly."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.kube.access import KubeAccess, TokenFile
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
-from tests.engines.kubernetes.fake_server import cut, json_answer, refusal, serving, speak
+from tests.engines.kubernetes.fake_server import abort_connection, call_server, json_answer, refusal, serving
 
 PATH = "/api/v1/pods"
 
 
-class Pauses(list[float]):
-    """Noted and not made."""
+class RecordedDelays(list[float]):
+    """Records delays without waiting."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)
 
 
-def test_what_is_sent_arrives_and_the_answer_comes_back():
+def test_requests_and_answers_pass_through_the_client():
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return json_answer(
             {
@@ -49,7 +49,7 @@ def test_what_is_sent_arrives_and_the_answer_comes_back():
             await api.delete(PATH),
         ]
 
-    got, posted, patched, listed, deleted, bare = speak(answer, work)  # type: ignore[misc]
+    got, posted, patched, listed, deleted, bare = call_server(answer, work)  # type: ignore[misc]
     assert got["query"] == {"fieldSelector": "spec.nodeName=,status.phase!=Failed", "labelSelector": "a in (b, c)"}
     assert (posted["method"], posted["type"], posted["content"]) == ("POST", "application/json", {"a": "ü"})
     assert (patched["type"], patched["content"]) == ("application/merge-patch+json", {"a": None})
@@ -58,12 +58,12 @@ def test_what_is_sent_arrives_and_the_answer_comes_back():
     assert bare["content"] is None
 
 
-def test_a_refusal_says_what_and_why():
+def test_refusal_has_status_reason_and_message():
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return refusal(409, "AlreadyExists", "it is there", Retry_After="3")
 
     with pytest.raises(ApiRefused) as caught:
-        speak(answer, lambda api: api.post(PATH, {}))
+        call_server(answer, lambda api: api.post(PATH, {}))
     error = caught.value
     assert (error.status, error.reason, error.message, error.retry_after_s) == (
         409,
@@ -75,65 +75,65 @@ def test_a_refusal_says_what_and_why():
 
 
 @pytest.mark.parametrize(("status", "text"), [(502, "<html>bad gateway</html>"), (302, "elsewhere"), (200, "<html>")])
-def test_an_answer_that_is_no_json_is_a_refusal(status: int, text: str):
+def test_answer_that_is_not_json_is_a_refusal(status: int, text: str):
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=status, text=text)
 
     with pytest.raises(ApiRefused) as caught:
-        speak(answer, lambda api: api.get(PATH))
+        call_server(answer, lambda api: api.get(PATH))
     assert caught.value.status == status
 
 
-class Busy:
-    """Says so a number of times, and then yes."""
+class BusyServer:
+    """Refuses a number of requests, then accepts."""
 
     def __init__(self, times: int, status: int, **headers: str) -> None:
         self.left = times
-        self.asked = 0
+        self.requests = 0
         self._status = status
         self._headers = headers
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked += 1
+        self.requests += 1
         self.left -= 1
         return refusal(self._status, "Busy", **self._headers) if self.left >= 0 else json_answer({"ok": True})
 
 
-def test_who_is_asked_to_come_later_does():
-    server = Busy(3, 429, Retry_After="2")
-    pauses = Pauses()
-    assert speak(server, lambda api: api.post(PATH, {}), sleep=pauses) == {"ok": True}
-    assert server.asked == 4
-    assert len(pauses) == 3
-    assert all(2.0 <= pause <= 2.5 for pause in pauses)
+def test_request_is_retried_after_the_requested_delay():
+    server = BusyServer(3, 429, Retry_After="2")
+    delays = RecordedDelays()
+    assert call_server(server, lambda api: api.post(PATH, {}), sleep=delays) == {"ok": True}
+    assert server.requests == 4
+    assert len(delays) == 3
+    assert all(2.0 <= delay <= 2.5 for delay in delays)
 
 
-def test_patience_has_an_end():
-    server = Busy(100, 429, Retry_After="1")
+def test_number_of_retries_is_limited():
+    server = BusyServer(100, 429, Retry_After="1")
     with pytest.raises(ApiRefused, match="429"):
-        speak(server, lambda api: api.get(PATH), sleep=Pauses())
-    assert server.asked == 6
+        call_server(server, lambda api: api.get(PATH), sleep=RecordedDelays())
+    assert server.requests == 6
 
 
-def test_without_a_time_there_is_no_second_try():
-    """Such is the answer to an eviction that a budget forbids: it would be the same at once."""
-    server = Busy(1, 429)
+def test_refusal_without_retry_after_is_not_retried():
+    """For example a refused eviction: an immediate retry would be refused again."""
+    server = BusyServer(1, 429)
     with pytest.raises(ApiRefused):
-        speak(server, lambda api: api.post(PATH, {}))
-    assert server.asked == 1
+        call_server(server, lambda api: api.post(PATH, {}))
+    assert server.requests == 1
 
 
-def test_what_must_not_happen_twice_is_not_tried_twice():
-    posted, put = Busy(1, 503, Retry_After="1"), Busy(1, 503, Retry_After="1")
+def test_post_is_not_retried_after_a_server_error():
+    posted, put = BusyServer(1, 503, Retry_After="1"), BusyServer(1, 503, Retry_After="1")
     with pytest.raises(ApiRefused):
-        speak(posted, lambda api: api.post(PATH, {}), sleep=Pauses())
-    assert speak(put, lambda api: api.put(PATH, {}), sleep=Pauses()) == {"ok": True}
-    assert (posted.asked, put.asked) == (1, 2)
+        call_server(posted, lambda api: api.post(PATH, {}), sleep=RecordedDelays())
+    assert call_server(put, lambda api: api.put(PATH, {}), sleep=RecordedDelays()) == {"ok": True}
+    assert (posted.requests, put.requests) == (1, 2)
 
 
-def test_a_server_that_is_away():
+def test_unreachable_server_raises_without_the_request_being_sent():
     async def run() -> None:
-        async with serving(Busy(0, 200)) as access:
+        async with serving(BusyServer(0, 200)) as access:
             pass
         async with AsyncKubeApi(access) as api:
             await api.post(PATH, {})
@@ -143,50 +143,50 @@ def test_a_server_that_is_away():
     assert not caught.value.may_be_done
 
 
-def test_a_connection_that_breaks_leaves_it_open_whether_it_was_done():
+def test_broken_connection_raises_with_an_unknown_outcome():
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        cut(request)
+        abort_connection(request)
         return web.Response()
 
     with pytest.raises(ApiUnreachable) as caught:
-        speak(answer, lambda api: api.post(PATH, {}))
+        call_server(answer, lambda api: api.post(PATH, {}))
     assert caught.value.may_be_done
 
 
-def test_an_answer_that_does_not_come_is_not_waited_for():
+def test_missing_answer_times_out():
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         await asyncio.Event().wait()
         raise AssertionError
 
     with pytest.raises(ApiUnreachable):
-        speak(answer, lambda api: api.get(PATH), timeout_s=0.05)
+        call_server(answer, lambda api: api.get(PATH), timeout_s=0.05)
 
 
-def test_no_more_than_allowed_are_in_flight_and_urgent_ones_pass_by():
+def test_requests_in_flight_are_limited_except_urgent_ones():
     counts: list[int] = []
-    inside = 0
+    running = 0
 
     async def run() -> None:
-        full, go_on = asyncio.Event(), asyncio.Event()
+        limit_reached, may_answer = asyncio.Event(), asyncio.Event()
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
-            nonlocal inside
+            nonlocal running
             if request.path == "/urgent":
                 return json_answer({})
-            inside += 1
-            counts.append(inside)
-            if inside == 3:
-                full.set()
-            await go_on.wait()
-            inside -= 1
+            running += 1
+            counts.append(running)
+            if running == 3:
+                limit_reached.set()
+            await may_answer.wait()
+            running -= 1
             return json_answer({})
 
         async with serving(answer) as access, AsyncKubeApi(access, in_flight=3) as api:
             many = [asyncio.create_task(api.post(PATH, {})) for _ in range(10)]
-            await asyncio.wait_for(full.wait(), 20)
+            await asyncio.wait_for(limit_reached.wait(), 20)
             await api.get("/urgent", urgent=True)
             assert not any(task.done() for task in many)
-            go_on.set()
+            may_answer.set()
             await asyncio.gather(*many)
 
     asyncio.run(run())
@@ -194,18 +194,18 @@ def test_no_more_than_allowed_are_in_flight_and_urgent_ones_pass_by():
     assert len(counts) == 10
 
 
-def test_requests_are_spread_when_a_rate_is_set():
+def test_requests_are_delayed_when_a_rate_is_set():
     async def work(api: AsyncKubeApi) -> None:
         for _ in range(200):
             await api.get(PATH)
 
-    pauses = Pauses()
-    speak(Busy(0, 200), work, per_second=1.0, sleep=pauses)
-    assert pauses[0] > 0.8
-    assert pauses[-1] > 150.0
+    delays = RecordedDelays()
+    call_server(BusyServer(0, 200), work, per_second=1.0, sleep=delays)
+    assert delays[0] > 0.8
+    assert delays[-1] > 150.0
 
 
-def test_a_token_that_was_replaced_is_read_again(tmp_path: Path):
+def test_replaced_token_file_is_read_again(tmp_path: Path):
     path = tmp_path / "token"
     path.write_text("old")
 
@@ -224,8 +224,8 @@ def test_a_token_that_was_replaced_is_read_again(tmp_path: Path):
     assert asyncio.run(run()) == {"given": "Bearer new"}
 
 
-class Renewable:
-    """Expires on the server's word, as tokens from a command do."""
+class RenewableToken:
+    """Expires when the server refuses it, as tokens from a command do."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -238,29 +238,29 @@ class Renewable:
         return True
 
 
-def test_a_token_that_the_server_refuses_is_renewed_once():
+def test_refused_token_is_renewed_once():
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        good = request.headers["Authorization"] == "Bearer t2"
-        return json_answer({"ok": True}) if good else refusal(401, "Unauthorized")
+        is_valid = request.headers["Authorization"] == "Bearer t2"
+        return json_answer({"ok": True}) if is_valid else refusal(401, "Unauthorized")
 
-    async def run(token: Renewable) -> Object:
+    async def run(token: RenewableToken) -> Object:
         async with serving(answer) as access, AsyncKubeApi(dataclasses.replace(access, token=token)) as api:
             return await api.post(PATH, {})
 
-    assert asyncio.run(run(Renewable())) == {"ok": True}
-    late = Renewable()
-    late.number = 5
+    assert asyncio.run(run(RenewableToken())) == {"ok": True}
+    expired = RenewableToken()
+    expired.number = 5
     with pytest.raises(ApiRefused, match="401"):
-        asyncio.run(run(late))
-    assert late.number == 6
+        asyncio.run(run(expired))
+    assert expired.number == 6
 
 
-def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch):
+def test_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    assert speak(Busy(0, 200), lambda api: api.get(PATH)) == {"ok": True}
+    assert call_server(BusyServer(0, 200), lambda api: api.get(PATH)) == {"ok": True}
 
 
-def test_the_access_of_a_client_needs_no_token():
+def test_access_without_a_token_sends_no_authorization():
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return json_answer({"authorization": request.headers.get("Authorization")})
 

@@ -1,4 +1,4 @@
-"""Never two leaders, whatever the network does and whatever the clocks on the wall say; and never none for long."""
+"""Tests of leader election: never two leaders, and soon one, for any network faults and wall clocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Store:
-    """One lease at a server, which minds versions as the real one does."""
+    """One lease on a server that checks versions as the real one does."""
 
     def __init__(self) -> None:
         self.lease: Object | None = None
@@ -43,10 +43,10 @@ class Store:
         now = self.get()
         if lease["metadata"]["resourceVersion"] != now["metadata"]["resourceVersion"]:
             raise ApiRefused(409, "Conflict")
-        return now if lease == now else self._store(lease)  # what changes nothing gets no new version
+        return now if lease == now else self._store(lease)  # an unchanged object gets no new version
 
     def label(self) -> None:
-        """Somebody else writes into it."""
+        """Another client changes the lease object."""
         assert self.lease is not None
         self._store(self.lease)
 
@@ -64,18 +64,18 @@ def _copy(lease: Object) -> Object:
     return {**lease, "metadata": dict(lease["metadata"]), "spec": dict(lease["spec"])}
 
 
-Fate = tuple[float, float, str]
-"""Of one request: seconds there, seconds back, and what goes wrong."""
-WELL: Fate = (0.01, 0.01, "")
+Delivery = tuple[float, float, str]
+"""One request: seconds to the server, seconds back, and its fault."""
+NO_FAULT: Delivery = (0.01, 0.01, "")
 
 
-class Line:
-    """One contender's connection to the store."""
+class Connection:
+    """A contender's connection to the store."""
 
-    def __init__(self, store: Store, fates: Iterable[Fate] = ()) -> None:
+    def __init__(self, store: Store, deliveries: Iterable[Delivery] = ()) -> None:
         self._store = store
-        self._fates = iter(fates)
-        self.is_cut = False
+        self._deliveries = iter(deliveries)
+        self.is_down = False
 
     async def get(self, path: str, *, urgent: bool) -> Object:
         return await self._send(self._store.get)
@@ -86,31 +86,37 @@ class Line:
     async def put(self, path: str, content: Object, *, urgent: bool) -> Object:
         return await self._send(lambda: self._store.put(content))
 
-    async def _send(self, act: Callable[[], Object]) -> Object:
-        """A request that nobody waits for any more goes on all the same, and may be carried out late."""
-        under_way = asyncio.create_task(self._carry(act))
-        under_way.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(under_way)
+    async def _send(self, request: Callable[[], Object]) -> Object:
+        """A cancelled request continues and may be carried out late."""
+        in_flight = asyncio.create_task(self._carry(request))
+        in_flight.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(in_flight)
 
-    async def _carry(self, act: Callable[[], Object]) -> Object:
-        there_s, back_s, wrong = next(self._fates, WELL)
+    async def _carry(self, request: Callable[[], Object]) -> Object:
+        there_s, back_s, fault = next(self._deliveries, NO_FAULT)
         await asyncio.sleep(there_s)
-        if self.is_cut or wrong == "lost on the way":
+        if self.is_down or fault == "lost on the way":
             raise ApiUnreachable("lost")
-        if wrong == "refused":
+        if fault == "refused":
             raise ApiRefused(500, "InternalError")
-        answer = act()
+        answer = request()
         await asyncio.sleep(back_s)
-        if wrong == "answer lost":
+        if fault == "answer lost":
             raise ApiUnreachable("lost")
         return answer
 
 
-def contender(line: Line, name: str, wall: Callable[[], datetime] = lambda: NOW, **more: Any) -> Leadership:
-    """Whose clock began to count at another time than everybody else's."""
-    loop, began_s = asyncio.get_running_loop(), sum(map(ord, name)) * 1e4
+def contender(connection: Connection, name: str, wall: Callable[[], datetime] = lambda: NOW, **more: Any) -> Leadership:
+    """A contender whose clock has its own start."""
+    loop, start_s = asyncio.get_running_loop(), sum(map(ord, name)) * 1e4
     return Leadership(
-        cast(AsyncKubeApi, line), "default", "gpusquad", name, clock=lambda: loop.time() - began_s, wall=wall, **more
+        cast(AsyncKubeApi, connection),
+        "default",
+        "gpusquad",
+        name,
+        clock=lambda: loop.time() - start_s,
+        wall=wall,
+        **more,
     )
 
 
@@ -118,52 +124,57 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_the_first_leads_and_the_second_waits():
+def test_first_contender_leads_and_the_second_waits():
     async def run() -> None:
         store = Store()
-        first, second = contender(Line(store), "first"), contender(Line(store), "second")
+        first, second = contender(Connection(store), "first"), contender(Connection(store), "second")
         await first.acquire()
-        waiting = asyncio.create_task(second.acquire())
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(120)
-        assert (first.leads, second.leads, waiting.done()) == (True, False, False)
+        assert (first.leads, second.leads, acquiring.done()) == (True, False, False)
         assert store.holder == first.identity
-        waiting.cancel()
+        acquiring.cancel()
         await first.close()
 
     run_virtually(run())
 
 
-def test_who_is_cut_off_stops_before_the_other_starts():
+def test_disconnected_leader_stops_before_the_next_one_starts():
     async def run() -> None:
         store = Store()
-        line = Line(store)
-        told: list[str] = []
-        first, second = contender(line, "first", on_lost=told.append), contender(Line(store), "second")
+        connection = Connection(store)
+        losses: list[str] = []
+        first, second = contender(connection, "first", on_lost=losses.append), contender(Connection(store), "second")
         await first.acquire()
-        waiting = asyncio.create_task(second.acquire())
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(60)
-        line.is_cut, cut_s = True, now_s()
+        connection.is_down, down_s = True, now_s()
         await first.lost.wait()
         lost_s = now_s()
-        assert told == ["no renewal for 10 s"]
+        assert losses == ["no renewal for 10 s"]
         assert not first.leads
-        assert not waiting.done()
-        await waiting
-        assert 8 <= lost_s - cut_s <= 10.1
-        assert 13 <= now_s() - cut_s <= 20
+        assert not acquiring.done()
+        await acquiring
+        assert 8 <= lost_s - down_s <= 10.1
+        assert 13 <= now_s() - down_s <= 20
         await second.close()
 
     run_virtually(run())
 
 
-def test_who_was_frozen_does_not_lead_when_it_wakes():
-    """Its tasks have not run, so nobody has told it; the clock has gone on."""
+def test_frozen_leader_does_not_lead_when_it_resumes():
+    """Its tasks did not run, but its clock advanced."""
 
     async def run() -> None:
         store, frozen_s = Store(), 0.0
         loop = asyncio.get_running_loop()
         first = Leadership(
-            cast(AsyncKubeApi, Line(store)), "n", "l", "first", clock=lambda: loop.time() + frozen_s, wall=lambda: NOW
+            cast(AsyncKubeApi, Connection(store)),
+            "n",
+            "l",
+            "first",
+            clock=lambda: loop.time() + frozen_s,
+            wall=lambda: NOW,
         )
         await first.acquire()
         assert first.leads
@@ -175,37 +186,37 @@ def test_who_was_frozen_does_not_lead_when_it_wakes():
 
 
 @pytest.mark.parametrize("skew", [timedelta(days=3650), timedelta(days=-3650), timedelta()])
-def test_what_the_clock_on_the_wall_says_does_not_matter(skew: timedelta):
-    """Even one that stands still: each renewal is a change all the same."""
+def test_election_does_not_depend_on_wall_clocks(skew: timedelta):
+    """Even if it stands still, each renewal is a change."""
 
     async def run() -> None:
         store = Store()
-        line = Line(store)
-        first, second = contender(line, "first", wall=lambda: NOW + skew), contender(Line(store), "second")
+        connection = Connection(store)
+        first, second = contender(connection, "first", wall=lambda: NOW + skew), contender(Connection(store), "second")
         await first.acquire()
-        waiting = asyncio.create_task(second.acquire())
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(100)
         assert first.leads
-        assert not waiting.done()
-        line.is_cut, cut_s = True, now_s()
-        await waiting
-        assert now_s() - cut_s <= 20
+        assert not acquiring.done()
+        connection.is_down, down_s = True, now_s()
+        await acquiring
+        assert now_s() - down_s <= 20
         await second.close()
 
     run_virtually(run())
 
 
-def test_a_clean_end_lets_the_other_lead_at_once():
+def test_closed_leader_is_replaced_at_once():
     async def run() -> None:
         store = Store()
-        first, second = contender(Line(store), "first"), contender(Line(store), "second")
+        first, second = contender(Connection(store), "first"), contender(Connection(store), "second")
         await first.acquire()
-        waiting = asyncio.create_task(second.acquire())
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(30)
         closed_s = now_s()
         await first.close()
         assert not first.leads
-        await waiting
+        await acquiring
         assert now_s() - closed_s <= 2.5
         assert not first.lost.is_set()
         assert store.get()["spec"]["leaseTransitions"] == 1
@@ -214,25 +225,25 @@ def test_a_clean_end_lets_the_other_lead_at_once():
     run_virtually(run())
 
 
-def test_closing_while_a_renewal_is_under_way_still_lets_go():
+def test_close_during_a_renewal_releases_the_lease():
     async def run() -> None:
         store = Store()
-        first = contender(Line(store, [WELL, WELL, (0.0, 3.0, "")]), "first")
+        first = contender(Connection(store, [NO_FAULT, NO_FAULT, (0.0, 3.0, "")]), "first")
         await first.acquire()
         version = store.get()["metadata"]["resourceVersion"]
         while store.get()["metadata"]["resourceVersion"] == version:
             await asyncio.sleep(0.1)
-        await first.close()  # its renewal has been written, and the answer is still on its way
+        await first.close()  # the renewal is written, and its answer is still in flight
         assert store.holder == ""
 
     run_virtually(run())
 
 
-def test_closing_again_when_a_late_renewal_comes_in_between():
+def test_close_is_retried_when_a_late_renewal_interferes():
     async def run() -> None:
         store = Store()
         late, slow_read = (0.5, 0.0, ""), (0.0, 1.0, "")
-        first = contender(Line(store, [WELL, WELL, late, slow_read]), "first")
+        first = contender(Connection(store, [NO_FAULT, NO_FAULT, late, slow_read]), "first")
         await first.acquire()
         await asyncio.sleep(2.2)
         await first.close()  # reads, then the renewal arrives, then its own write is refused
@@ -241,26 +252,26 @@ def test_closing_again_when_a_late_renewal_comes_in_between():
     run_virtually(run())
 
 
-def test_an_answer_that_comes_late_gives_no_more_time():
-    """The others have counted from when it was written."""
+def test_late_answer_does_not_extend_the_lease():
+    """Other contenders count from the time of the write."""
 
     async def run() -> None:
         store = Store()
-        line = Line(store, [WELL, (0.0, 9.0, "")])
-        first = contender(line, "first")
-        began_s = now_s()
+        connection = Connection(store, [NO_FAULT, (0.0, 9.0, "")])
+        first = contender(connection, "first")
+        start_s = now_s()
         await first.acquire()
-        line.is_cut = True
+        connection.is_down = True
         await first.lost.wait()
-        assert now_s() - began_s <= 10.1
+        assert now_s() - start_s <= 10.1
 
     run_virtually(run())
 
 
-def test_who_never_led_lets_go_of_nothing():
+def test_close_of_a_contender_that_never_led_changes_nothing():
     async def run() -> None:
         store = Store()
-        first, second = contender(Line(store), "first"), contender(Line(store), "second")
+        first, second = contender(Connection(store), "first"), contender(Connection(store), "second")
         await second.close()
         await first.acquire()
         await second.close()
@@ -270,10 +281,10 @@ def test_who_never_led_lets_go_of_nothing():
     run_virtually(run())
 
 
-def test_a_label_on_the_lease_costs_nobody_the_lead():
+def test_leader_keeps_the_lease_when_others_change_its_labels():
     async def run() -> None:
         store = Store()
-        first = contender(Line(store), "first")
+        first = contender(Connection(store), "first")
         await first.acquire()
         for _ in range(10):
             store.label()
@@ -284,10 +295,13 @@ def test_a_label_on_the_lease_costs_nobody_the_lead():
     run_virtually(run())
 
 
-def test_a_renewal_whose_answer_is_lost_costs_nobody_the_lead():
+def test_leader_keeps_the_lease_when_answers_are_lost():
     async def run() -> None:
         store = Store()
-        first = contender(Line(store, [WELL, WELL, *[(0.0, 0.0, "answer lost"), WELL, WELL, WELL] * 5]), "first")
+        first = contender(
+            Connection(store, [NO_FAULT, NO_FAULT, *[(0.0, 0.0, "answer lost"), NO_FAULT, NO_FAULT, NO_FAULT] * 5]),
+            "first",
+        )
         await first.acquire()
         await asyncio.sleep(60)
         assert first.leads
@@ -296,53 +310,53 @@ def test_a_renewal_whose_answer_is_lost_costs_nobody_the_lead():
     run_virtually(run())
 
 
-@pytest.mark.parametrize(("what", "why"), [("taken", "somebody holds it"), ("deleted", "the lease was deleted")])
-def test_who_finds_another_in_its_place_stops_at_once(what: str, why: str):
+@pytest.mark.parametrize(("change", "why"), [("taken", "somebody holds it"), ("deleted", "the lease was deleted")])
+def test_leader_stops_at_once_when_its_lease_is_taken_or_deleted(change: str, why: str):
     async def run() -> None:
-        store, told = Store(), list[str]()
-        first = contender(Line(store), "first", on_lost=told.append)
+        store, losses = Store(), list[str]()
+        first = contender(Connection(store), "first", on_lost=losses.append)
         await first.acquire()
         taken = store.get()
         taken["spec"]["holderIdentity"] = "somebody"
-        began_s = now_s()
-        if what == "taken":
+        start_s = now_s()
+        if change == "taken":
             store.put(taken)
         else:
             store.lease = None
         await first.lost.wait()
-        assert now_s() - began_s <= 2.5
-        assert told == [why]
+        assert now_s() - start_s <= 2.5
+        assert losses == [why]
 
     run_virtually(run())
 
 
-def test_a_lease_deleted_under_its_holder_is_not_taken_before_its_time():
+def test_deleted_lease_is_not_acquired_before_the_holder_stopped():
     async def run() -> None:
         store = Store()
-        line = Line(store)
-        first, second = contender(line, "first"), contender(Line(store), "second")
+        connection = Connection(store)
+        first, second = contender(connection, "first"), contender(Connection(store), "second")
         await first.acquire()
-        waiting = asyncio.create_task(second.acquire())
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(5)
-        line.is_cut = True
+        connection.is_down = True
         store.lease = None
         await first.lost.wait()
-        assert not waiting.done()
-        await waiting
+        assert not acquiring.done()
+        await acquiring
         await second.close()
 
     run_virtually(run())
 
 
-def test_after_a_loss_it_can_be_led_again():
+def test_lease_can_be_acquired_again_after_a_loss():
     async def run() -> None:
         store = Store()
-        line = Line(store)
-        first = contender(line, "first")
+        connection = Connection(store)
+        first = contender(connection, "first")
         await first.acquire()
-        line.is_cut = True
+        connection.is_down = True
         await first.lost.wait()
-        line.is_cut = False
+        connection.is_down = False
         await first.acquire()
         assert (first.leads, first.lost.is_set()) == (True, False)
         await first.close()
@@ -350,81 +364,84 @@ def test_after_a_loss_it_can_be_led_again():
     run_virtually(run())
 
 
-def test_two_of_one_name_are_two():
+def test_contenders_with_the_same_name_are_distinct():
     async def run() -> None:
         store = Store()
-        first, second = contender(Line(store), "same"), contender(Line(store), "same")
+        first, second = contender(Connection(store), "same"), contender(Connection(store), "same")
         await first.acquire()
-        waiting = asyncio.create_task(second.acquire())
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(60)
-        assert (first.leads, waiting.done()) == (True, False)
-        waiting.cancel()
+        assert (first.leads, acquiring.done()) == (True, False)
+        acquiring.cancel()
         await first.close()
 
     run_virtually(run())
 
 
-def test_times_that_could_make_two_leaders_are_refused():
+def test_unsafe_lease_times_are_rejected():
     with pytest.raises(Invalid, match="retry_s < renew_s < duration_s"):
         Leadership(cast(AsyncKubeApi, None), "n", "l", "x", duration_s=10, renew_s=10)
 
 
-def test_a_clock_on_the_wall_that_stands_still_repeats_no_time():
-    """A renewal that got lost must not make the next one equal to what is stored: others would see no sign of life."""
+def test_renewals_differ_when_the_wall_clock_stands_still():
+    """After a lost renewal the next one must differ from the stored lease; otherwise others see no renewal."""
 
     async def run() -> None:
         store = Store()
-        lost = (40.0, 0.0, "")
-        one = contender(Line(store, [WELL, WELL, lost]), "one")
-        await one.acquire()
+        lost_renewal = (40.0, 0.0, "")
+        leader = contender(Connection(store, [NO_FAULT, NO_FAULT, lost_renewal]), "one")
+        await leader.acquire()
         before = store.get()["metadata"]["resourceVersion"]
-        await asyncio.sleep(9.5)  # the first renewal is given up, the second one arrives
-        assert one.leads
+        await asyncio.sleep(9.5)  # the first renewal times out, the second one arrives
+        assert leader.leads
         assert store.get()["metadata"]["resourceVersion"] != before
-        await one.close()
+        await leader.close()
 
     run_virtually(run())
 
 
 delays_s = st.floats(0.0, 12.0)
-fates = st.one_of(
-    st.just(WELL),
+deliveries = st.one_of(
+    st.just(NO_FAULT),
     st.tuples(delays_s, delays_s, st.sampled_from(["", "", "lost on the way", "answer lost", "refused"])),
     st.tuples(st.just(40.0), st.just(0.0), st.just("")),
 )
 
 
-@given(st.lists(st.lists(fates, max_size=10), min_size=2, max_size=3), st.randoms(use_true_random=False))
-def test_never_two_leaders_and_soon_one(lines: list[list[Fate]], dice: Any):
+@given(st.lists(st.lists(deliveries, max_size=10), min_size=2, max_size=3), st.randoms(use_true_random=False))
+def test_at_most_one_leader_at_any_time_and_soon_one(connections: list[list[Delivery]], random: Any):
     async def run() -> None:
         store = Store()
-        all_of_them = [contender(Line(store, _played(line)), f"c{number}") for number, line in enumerate(lines)]
-        leaders = [asyncio.create_task(_lead_again_and_again(one, all_of_them)) for one in all_of_them]
+        contenders = [
+            contender(Connection(store, _replay(connection)), f"c{number}")
+            for number, connection in enumerate(connections)
+        ]
+        tasks = [asyncio.create_task(_lead_repeatedly(contender_n, contenders)) for contender_n in contenders]
         for _ in range(30):
-            await asyncio.sleep(10 * dice.random())
-            assert sum(one.leads for one in all_of_them) <= 1
-        # By now at the latest all connections are well for ever.
-        await asyncio.sleep(max(map(_total_s, lines)) + 60)
-        assert sum(one.leads for one in all_of_them) == 1
-        for task in leaders:
+            await asyncio.sleep(10 * random.random())
+            assert sum(contender_n.leads for contender_n in contenders) <= 1
+        # From here on no connection has faults.
+        await asyncio.sleep(max(map(_total_s, connections)) + 60)
+        assert sum(contender_n.leads for contender_n in contenders) == 1
+        for task in tasks:
             assert not task.done(), task.exception()
             task.cancel()
-        for one in all_of_them:
-            await one.close()
+        for contender_n in contenders:
+            await contender_n.close()
 
     run_virtually(run())
 
 
-async def _lead_again_and_again(one: Leadership, all_of_them: list[Leadership]) -> None:
+async def _lead_repeatedly(leader: Leadership, contenders: list[Leadership]) -> None:
     while True:
-        await one.acquire()
-        assert [other for other in all_of_them if other.leads] in ([one], [])
-        await one.lost.wait()
+        await leader.acquire()
+        assert [other for other in contenders if other.leads] in ([leader], [])
+        await leader.lost.wait()
 
 
-def _played(line: list[Fate]) -> Iterator[Fate]:
-    yield from line
+def _replay(connection: list[Delivery]) -> Iterator[Delivery]:
+    yield from connection
 
 
-def _total_s(line: list[Fate]) -> float:
-    return sum(there_s + back_s + 3.0 for there_s, back_s, _ in line)
+def _total_s(connection: list[Delivery]) -> float:
+    return sum(there_s + back_s + 3.0 for there_s, back_s, _ in connection)

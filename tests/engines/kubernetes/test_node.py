@@ -1,4 +1,4 @@
-"""What pods of others hold on a node."""
+"""Tests of the cards that pods of other schedulers use on a node."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def cards_of(*pods: dict[str, Any], item: dict[str, Any] = ITEM, ours: frozenset
     return foreign_on(NODE, item, pods, ours).cards
 
 
-def test_whose_cards_nobody_knows_has_the_last_ones():
+def test_pod_without_a_pin_uses_the_last_free_cards():
     assert cards_of(pod(2), ours=frozenset({"GPU-3"})) == ("GPU-1", "GPU-2")
 
 
-def test_a_pod_that_was_pinned_has_what_it_was_pinned_to():
+def test_pinned_pod_uses_its_pinned_cards():
     assert cards_of(pod(1, {"main": ["GPU-0"]})) == ("GPU-0",)
 
 
-def test_nobody_claims_more_cards_than_it_asks_for():
+def test_pin_counts_no_more_cards_than_the_pod_requests():
     assert cards_of(pod(1, {"main": ["GPU-0", "GPU-1", "GPU-2"]})) == ("GPU-0",)
     assert cards_of(pod(0, {"main": ["GPU-0"]})) == ()
 
 
-def test_a_pin_that_cannot_be_read_is_none():
+def test_unreadable_pin_is_ignored():
     assert cards_of(pod(1, "{")) == ("GPU-3",)

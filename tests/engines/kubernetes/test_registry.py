@@ -1,4 +1,4 @@
-"""The book of gangs against a small cluster in which anything may happen at any time."""
+"""Stateful test of the gang registry with a simulated cluster in which events happen in any order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ GROUPS = st.sampled_from(["a", "b"])
 SIZES = {"a": 2, "b": 3, "j": 2, "k": 3}
 
 
-class AnythingGoes(RuleBasedStateMachine):
-    """At the end everything comes to rest, and then every gang waits, runs, or is gone."""
+class RegistryMachine(RuleBasedStateMachine):
+    """Random events; in the end the cluster settles, and every gang is pending, running or gone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class AnythingGoes(RuleBasedStateMachine):
     def run_pod(self, number: int, phase: str) -> None:
         self.world.run_pod(_pick(sorted(self.world.pods), number), phase)
 
-    # -- what is on its way --------------------------------------------------------------------------------------------
+    # -- messages in flight --------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.world.events)
     @rule(times=st.integers(1, 6))
@@ -86,8 +86,8 @@ class AnythingGoes(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.binds)
     @rule(number=NUMBER)
-    def land(self, number: int) -> None:
-        self.world.land(number % len(self.world.binds))
+    def apply_binding(self, number: int) -> None:
+        self.world.apply_binding(number % len(self.world.binds))
 
     @precondition(lambda self: self.world.binds)
     @rule(number=NUMBER)
@@ -109,10 +109,10 @@ class AnythingGoes(RuleBasedStateMachine):
     def carry_out_deletion_of_owner(self) -> None:
         self.world.delete_job(self.world.owner_deletes.pop())
 
-    @precondition(lambda self: self.world.asked)
+    @precondition(lambda self: self.world.owner_checks)
     @rule(number=NUMBER)
     def answer_for_owner(self, number: int) -> None:
-        self.world.answer_owner(number % len(self.world.asked))
+        self.world.answer_owner(number % len(self.world.owner_checks))
 
     @precondition(lambda self: self.world.timers)
     @rule(number=NUMBER)
@@ -136,9 +136,9 @@ class AnythingGoes(RuleBasedStateMachine):
     def cancel(self, number: int) -> None:
         self.world.cancel(_pick(sorted(self.world.store), number))
 
-    @rule(words=st.sampled_from(["", "a node is gone"]))
-    def obstacle(self, words: str) -> None:
-        self.world.obstacle_is = words
+    @rule(text=st.sampled_from(["", "a node is gone"]))
+    def obstacle(self, text: str) -> None:
+        self.world.obstacle_text = text
 
     @rule(data=st.data())
     def restart(self, data: st.DataObject) -> None:
@@ -156,8 +156,8 @@ def _pick(names: list[str], number: int) -> str:
     return names[number % len(names)]
 
 
-TestAnythingGoes = AnythingGoes.TestCase
-TestAnythingGoes.settings = settings(
+TestRegistryMachine = RegistryMachine.TestCase
+TestRegistryMachine.settings = settings(
     max_examples=60,
     stateful_step_count=50,
     deadline=None,

@@ -1,4 +1,4 @@
-"""The book of gangs: what once went wrong, or would hurt most."""
+"""Tests of the gang registry in cases that failed before or would do most harm."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.engines.kubernetes.world.rest import check_rest
 from tests.engines.kubernetes.world.world import World
 
 
-def job_of(world: World, size: int = 3) -> str:
-    """A Job's gang, on its cards and running."""
+def running_job(world: World, size: int = 3) -> str:
+    """Run the gang of a Job; returns its job id."""
     world.make_job("j", size)
     check_rest(world)
     (job,) = world.store
     return job
 
 
-def launched(world: World) -> str:
-    """A single pod's job, decided; its pod is about to be bound."""
+def launched_job(world: World) -> str:
+    """Launch the job of a single pod, whose binding is still pending."""
     world.make("single-0")
     world.deliver()
     world.on_change()
@@ -31,12 +31,12 @@ def launched(world: World) -> str:
 
 
 def reports(world: World) -> list[str]:
-    return [type(said).__name__ for said in world.reports]
+    return [type(event).__name__ for event in world.reports]
 
 
-def test_a_gang_of_which_some_have_ended_is_resumed_where_it_is() -> None:
+def test_partly_ended_gang_is_resumed_after_a_restart() -> None:
     world = World()
-    job = job_of(world, 8)
+    job = running_job(world, 8)
     for name in ("j-1", "j-4", "j-6"):
         world.run_pod(name, "Succeeded")
     world.control("j")
@@ -52,25 +52,25 @@ def test_a_gang_of_which_some_have_ended_is_resumed_where_it_is() -> None:
     assert world.store == {}
 
 
-def test_a_gang_that_the_service_has_no_place_for_is_counted_as_others() -> None:
-    """Until it says otherwise, and for as long as its pods are there."""
+def test_gang_without_a_placement_in_the_service_is_not_held() -> None:
+    """Until the service gives it a placement, as long as its pods exist."""
     world = World()
-    job_of(world)
-    world.store.clear()  # a service that remembers nothing finds it where it is
+    running_job(world)
+    world.store.clear()  # a service without a store finds the gang running
     world.restart(lambda: True)
-    [found] = [said for said in world.reports if isinstance(said, GangFound)]
+    [found] = [event for event in world.reports if isinstance(event, GangFound)]
     uids = [uid_of(pod) for pod in world.pods.values()]
     assert all(map(world.registry.holds, uids))
     world.registry.resume(found.job, 0, (), True)
     assert not any(map(world.registry.holds, uids))
-    assert all(node_name(pod) for pod in world.pods.values()), "it is left alone"
+    assert all(node_name(pod) for pod in world.pods.values()), "its pods are not deleted"
     world.registry.resume(found.job, 0, found.places, True)
     assert all(map(world.registry.holds, uids))
 
 
-def test_a_pod_made_again_during_a_restart_takes_the_empty_rank() -> None:
+def test_pod_recreated_during_a_restart_gets_the_empty_rank() -> None:
     world = World()
-    job = job_of(world)
+    job = running_job(world)
     world.run_pod("j-1", "Failed")
     world.control("j")
     world.restart(lambda: True)
@@ -80,9 +80,9 @@ def test_a_pod_made_again_during_a_restart_takes_the_empty_rank() -> None:
     assert all(rank.pod for rank in world.registry.by_job[job].ranks)
 
 
-def test_pods_of_an_owner_that_was_deleted_keep_their_cards_until_they_are_gone() -> None:
+def test_pods_of_a_deleted_owner_keep_their_cards_until_they_are_gone() -> None:
     world = World()
-    job = job_of(world)
+    job = running_job(world)
     world.delete_job("j")
     for _ in range(len(world.events)):
         world.deliver()
@@ -93,21 +93,21 @@ def test_pods_of_an_owner_that_was_deleted_keep_their_cards_until_they_are_gone(
     assert world.ends[job, 0] == 1
 
 
-def test_what_an_owner_makes_again_before_it_was_asked_is_bound_where_the_gang_is() -> None:
+def test_pod_recreated_before_the_owner_check_is_bound_to_its_gang() -> None:
     world = World()
-    job = job_of(world, 1)
+    job = running_job(world, 1)
     world.run_pod("j-0", "Failed")
     world.deliver()
-    assert world.asked
+    assert world.owner_checks
     world.control("j")
     check_rest(world)
     assert world.ends[job, 0] == 0
     assert world.store[job].state == "running"
 
 
-def test_a_stop_during_a_binding_ends_when_the_binding_is_given_up() -> None:
+def test_stop_during_a_binding_ends_when_the_binding_is_abandoned() -> None:
     world = World()
-    job = launched(world)
+    job = launched_job(world)
     world.preempt(job)
     world.calls.popleft()()
     world.calls.popleft()()
@@ -116,11 +116,11 @@ def test_a_stop_during_a_binding_ends_when_the_binding_is_given_up() -> None:
     assert reports(world) == ["AttemptEnded"]
 
 
-def test_cards_are_not_free_while_a_pod_is_bound_that_is_not_seen_yet() -> None:
+def test_attempt_does_not_end_while_a_bound_pod_is_not_seen_yet() -> None:
     world = World()
-    job = launched(world)
+    job = launched_job(world)
     world.calls.popleft()()
-    world.land(0)
+    world.apply_binding(0)
     world.preempt(job)
     world.calls.popleft()()
     world.answer(0)
@@ -130,7 +130,7 @@ def test_cards_are_not_free_while_a_pod_is_bound_that_is_not_seen_yet() -> None:
     assert world.ends[job, 0] == 1
 
 
-def test_a_launch_that_crossed_a_withdrawal_does_not_leave_a_job_behind() -> None:
+def test_launch_during_a_withdrawal_leaves_no_job() -> None:
     world = World()
     world.make("single-0")
     world.deliver()
@@ -144,7 +144,7 @@ def test_a_launch_that_crossed_a_withdrawal_does_not_leave_a_job_behind() -> Non
     assert job not in world.store
 
 
-def test_surplus_pods_of_a_gang_that_runs_are_jobs_of_their_own() -> None:
+def test_surplus_pods_of_a_running_gang_are_separate_jobs() -> None:
     world = World()
     for number in range(2):
         world.make_bare("a", 2, number)
@@ -159,7 +159,7 @@ def test_surplus_pods_of_a_gang_that_runs_are_jobs_of_their_own() -> None:
     assert len(world.store) == 3
 
 
-def test_a_group_of_the_same_name_is_another_job_each_time() -> None:
+def test_group_that_reuses_a_name_is_a_new_job() -> None:
     world = World()
     seen = set()
     for _ in range(3):
@@ -175,22 +175,22 @@ def test_a_group_of_the_same_name_is_another_job_each_time() -> None:
     assert len(seen) == 3
 
 
-def test_a_second_launch_of_an_attempt_starts_and_ends_nothing() -> None:
+def test_second_launch_of_an_attempt_has_no_effect() -> None:
     world = World()
-    job = job_of(world)
+    job = running_job(world)
     row = world.store[job]
     world.registry.launch(job, row.attempt, row.places)
     assert reports(world) == []
     assert world.binds == []
 
 
-def test_pods_made_again_are_bound_with_what_the_job_is_worth_by_then() -> None:
+def test_recreated_pods_are_bound_with_the_current_sharing_params() -> None:
     world = World()
     world.make_job("j", 1)
     world.control("j")
     check_rest(world)
     [job] = world.store
-    world.registry.change(job, 1, SharingParams(weight=9.0))  # of another attempt
+    world.registry.change(job, 1, SharingParams(weight=9.0))  # for another attempt
     world.registry.change(job, 0, SharingParams(weight=2.0))
     [uid] = world.registry.pods_in_ranks(job)
     assert world.registry.pod_sharing(uid) == (world.registry.by_job[job].pods[uid], SharingParams(weight=2.0))
@@ -200,17 +200,17 @@ def test_pods_made_again_are_bound_with_what_the_job_is_worth_by_then() -> None:
         world.deliver()
     [bind] = world.binds
     assert bind.place.sharing_params == SharingParams(weight=2.0)
-    assert world.registry.pod_sharing(uid_of(bind.pod)) is None, "it is not on its node"
+    assert world.registry.pod_sharing(uid_of(bind.pod)) is None, "it is not on its node yet"
 
 
-def test_of_a_gang_that_was_adopted_nobody_has_said_what_it_is_worth() -> None:
+def test_adopted_gang_has_no_sharing_params_until_they_are_set() -> None:
     world = World()
     pod = world.make("single-0")
     pod["spec"]["nodeName"] = "node9"
     pod["metadata"]["annotations"][CARDS] = '{"main":["GPU-9"]}'
     world.events.clear()
-    world._tell("seen", pod)
-    world.empty_ended_ranks()
+    world._emit("seen", pod)
+    world.settle()
     [uid] = world.registry.pods_in_ranks()
     assert world.registry.pod_sharing(uid) is None
     [job] = world.store
@@ -218,48 +218,48 @@ def test_of_a_gang_that_was_adopted_nobody_has_said_what_it_is_worth() -> None:
     assert world.registry.pod_sharing(uid) is not None
 
 
-def test_a_deadline_counts_from_the_first_pods_also_when_they_are_made_again() -> None:
+def test_deadline_counts_from_the_first_pods_when_they_are_recreated() -> None:
     world = World()
     world.make_job("j", 1)
     jobs = []
-    for goal, hour in (("p99=1s,deadline=2h", 10), ("deadline=2h", 13)):
+    for slo, hour in (("p99=1s,deadline=2h", 10), ("deadline=2h", 13)):
         world.control("j")
         [pod] = world.pods.values()
-        pod["metadata"]["annotations"][SLO] = goal
+        pod["metadata"]["annotations"][SLO] = slo
         pod["metadata"]["creationTimestamp"] = f"2026-03-01T{hour}:00:00Z"
         world.events.clear()
-        world._tell("seen", pod)
+        world._emit("seen", pod)
         world.deliver()
-        jobs.append([said.job for said in world.reports if isinstance(said, GangFound)][-1])
+        jobs.append([event.job for event in world.reports if isinstance(event, GangFound)][-1])
         world.delete_pod(name_of(pod))
         world.deliver()
-    first, again = jobs
-    assert again.id == first.id
-    assert again.submitted_us == first.submitted_us
-    assert again.slo == Slo(deadline_us=first.submitted_us + 2 * 3600 * 10**6)
+    first, recreated = jobs
+    assert recreated.id == first.id
+    assert recreated.submitted_us == first.submitted_us
+    assert recreated.slo == Slo(deadline_us=first.submitted_us + 2 * 3600 * 10**6)
 
 
-def test_a_pod_that_cannot_be_read_is_told_once_and_breaks_nothing() -> None:
+def test_unreadable_pod_is_reported_once() -> None:
     world = World()
-    job_of(world)
+    running_job(world)
     world.make("bad", group="a", group_size="many")
     world.make("worse", gpus=2, group="b")
-    check_told = [what for what in world.lacking if "number of pods" in what]
-    assert check_told == []
-    world.empty_ended_ranks()
+    early_messages = [message for message in world.unschedulable if "number of pods" in message]
+    assert early_messages == []
+    world.settle()
     for name in ("bad", "worse"):
         world.pods[name]["status"]["message"] = "another"
-        world._tell("seen", world.pods[name])
-    world.empty_ended_ranks()
-    assert sum("number of pods" in what for what in world.lacking) == 2
+        world._emit("seen", world.pods[name])
+    world.settle()
+    assert sum("number of pods" in message for message in world.unschedulable) == 2
 
 
-def test_pods_that_somebody_bound_without_cards_are_not_ours_to_count() -> None:
+def test_pod_bound_by_others_without_cards_is_not_held() -> None:
     world = World()
     pod = world.make("single-0")
     pod["spec"]["nodeName"] = "node9"
-    world._tell("seen", pod)
+    world._emit("seen", pod)
     world.events.popleft()
-    world.empty_ended_ranks()
+    world.settle()
     assert world.store == {}
     assert not world.registry.holds(uid_of(pod))

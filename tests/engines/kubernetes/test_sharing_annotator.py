@@ -1,4 +1,4 @@
-"""What pods that run are told of what they are worth, whatever they say and whatever becomes of the writing."""
+"""Tests of writing weight and deadline to running pods, with user edits and failed writes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gpusquad.kube.names import DEADLINE, WEIGHT
 from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
-from tests.engines.kubernetes.parse import making
+from tests.engines.kubernetes.parse import builders
 
-USUAL, HEAVY = SharingParams(), SharingParams(weight=2.0)
+DEFAULT, HEAVY = SharingParams(), SharingParams(weight=2.0)
 Written = list[tuple[str, dict[str, str | None]]]
 
 
-class Pods:
-    """What is written is seen when the test says so, as with a watch that lags."""
+class AnnotatedPods:
+    """Pods with an annotator; ``see`` delivers the writes, as a lagging watch does."""
 
     def __init__(self, *pods: Object) -> None:
         self.pods = {uid_of(pod): pod for pod in pods}
-        self.sharing_params = USUAL
+        self.sharing_params = DEFAULT
         self.written: Written = []
         self.broken: dict[str, str] = {}
         self.stuck: dict[str, asyncio.Event] = {}
-        self.worths = SharingAnnotator(self.find, self.write)
+        self.annotator = SharingAnnotator(self.find, self.write)
 
     def find(self, uid: str) -> tuple[Object, SharingParams] | None:
         return (self.pods[uid], self.sharing_params) if uid in self.pods else None
@@ -52,7 +52,7 @@ class Pods:
 
     async def change(self, sharing_params: SharingParams) -> Written:
         self.sharing_params, self.written = sharing_params, []
-        await self.worths.update(list(self.pods))
+        await self.annotator.update(list(self.pods))
         return self.written
 
 
@@ -64,9 +64,9 @@ def run(work: Any) -> None:
     asyncio.run(asyncio.wait_for(work, 10))
 
 
-def test_only_pods_that_say_something_else_are_written_to() -> None:
+def test_only_pods_with_other_values_are_written() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a"), making.pod("b", annotations={WEIGHT: "2.0"}))
+        pods = AnnotatedPods(builders.pod("a"), builders.pod("b", annotations={WEIGHT: "2.0"}))
         assert weights(await pods.change(HEAVY)) == [("a", "2.0")]
         pods.see()
         assert await pods.change(HEAVY) == []
@@ -74,63 +74,63 @@ def test_only_pods_that_say_something_else_are_written_to() -> None:
     run(work())
 
 
-def test_what_a_user_writes_there_is_put_back() -> None:
+def test_user_edits_are_reverted() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a"))
+        pods = AnnotatedPods(builders.pod("a"))
         await pods.change(HEAVY)
         pods.see()
         pods.pods["uid-of-a"]["metadata"]["annotations"] |= {WEIGHT: "1000000", DEADLINE: "1999-12-31"}
-        await pods.worths.check_all(list(pods.pods))
+        await pods.annotator.check_all(list(pods.pods))
         assert pods.written == [("a", {WEIGHT: "2.0", DEADLINE: None})]
 
     run(work())
 
 
-def test_the_usual_weight_is_somebodys_word_too() -> None:
+def test_default_weight_is_written_too() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a", annotations={WEIGHT: "1000000"}), making.pod("b"))
-        assert weights(await pods.change(USUAL)) == [("a", "1.0"), ("b", "1.0")]
+        pods = AnnotatedPods(builders.pod("a", annotations={WEIGHT: "1000000"}), builders.pod("b"))
+        assert weights(await pods.change(DEFAULT)) == [("a", "1.0"), ("b", "1.0")]
 
     run(work())
 
 
-def test_of_two_changes_the_later_one_holds_though_the_watch_lags() -> None:
+def test_later_change_is_written_although_the_watch_lags() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a", annotations={WEIGHT: "1.0"}))
+        pods = AnnotatedPods(builders.pod("a", annotations={WEIGHT: "1.0"}))
         assert weights(await pods.change(HEAVY)) == [("a", "2.0")]
-        assert weights(await pods.change(USUAL)) == [("a", "1.0")]
+        assert weights(await pods.change(DEFAULT)) == [("a", "1.0")]
 
     run(work())
 
 
-def test_of_two_changes_at_once_the_later_one_is_written_last() -> None:
+def test_later_of_two_concurrent_changes_is_written_last() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a", annotations={WEIGHT: "1.0"}))
+        pods = AnnotatedPods(builders.pod("a", annotations={WEIGHT: "1.0"}))
         first = asyncio.create_task(pods.change(HEAVY))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         pods.sharing_params = SharingParams(weight=3.0)
-        await pods.worths.update(list(pods.pods))
+        await pods.annotator.update(list(pods.pods))
         await first
         assert weights(pods.written) == [("a", "2.0"), ("a", "3.0")]
 
     run(work())
 
 
-def test_a_deadline_comes_and_goes() -> None:
+def test_deadline_is_written_and_removed() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a", annotations={WEIGHT: "1.0"}))
-        due = SharingParams(slo=Slo(deadline_us=1_000_000))
-        assert await pods.change(due) == [("a", {WEIGHT: "1.0", DEADLINE: "1970-01-01T00:00:01+00:00"})]
+        pods = AnnotatedPods(builders.pod("a", annotations={WEIGHT: "1.0"}))
+        with_deadline = SharingParams(slo=Slo(deadline_us=1_000_000))
+        assert await pods.change(with_deadline) == [("a", {WEIGHT: "1.0", DEADLINE: "1970-01-01T00:00:01+00:00"})]
         pods.see()
         assert await pods.change(SharingParams(slo=Slo(latency_us=5))) == [("a", {WEIGHT: "1.0", DEADLINE: None})]
 
     run(work())
 
 
-def test_a_pod_that_cannot_be_written_to_holds_up_no_other() -> None:
+def test_blocked_pod_does_not_delay_others() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("bad"), making.pod("good"))
+        pods = AnnotatedPods(builders.pod("bad"), builders.pod("good"))
         pods.stuck["bad"] = asyncio.Event()
         first = asyncio.create_task(pods.change(HEAVY))
         while not pods.written:
@@ -138,38 +138,38 @@ def test_a_pod_that_cannot_be_written_to_holds_up_no_other() -> None:
         assert weights(pods.written) == [("good", "2.0")]
         pods.see()
         pods.sharing_params = SharingParams(weight=3.0)
-        await pods.worths.update(list(pods.pods))
+        await pods.annotator.update(list(pods.pods))
         assert weights(pods.written) == [("good", "3.0")]
         pods.stuck["bad"].set()
         await first
-        assert weights(pods.written)[-1] == ("bad", "3.0"), "what holds by then"
+        assert weights(pods.written)[-1] == ("bad", "3.0"), "the current value"
 
     run(work())
 
 
-def test_what_was_refused_is_tried_again_and_written_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_write_is_logged_once_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a"))
+        pods = AnnotatedPods(builders.pod("a"))
         pods.broken["a"] = "you may not"
         await pods.change(HEAVY)
-        await pods.worths.check_all(list(pods.pods))
+        await pods.annotator.check_all(list(pods.pods))
         assert [record.getMessage() for record in caplog.records] == [
             "cannot write the sharing annotations of pod team/a: you may not"
         ]
         pods.broken.clear()
-        await pods.worths.check_all(list(pods.pods))
+        await pods.annotator.check_all(list(pods.pods))
         assert weights(pods.written) == [("a", "2.0")]
 
     run(work())
 
 
-def test_pods_that_are_gone_are_forgotten() -> None:
+def test_deleted_pods_are_forgotten() -> None:
     async def work() -> None:
-        pods = Pods(making.pod("a"))
+        pods = AnnotatedPods(builders.pod("a"))
         await pods.change(HEAVY)
         del pods.pods["uid-of-a"]
-        await pods.worths.update(["uid-of-a"])
-        await pods.worths.check_all([])
-        assert not pods.worths._written
+        await pods.annotator.update(["uid-of-a"])
+        await pods.annotator.check_all([])
+        assert not pods.annotator._written
 
     run(work())

@@ -1,4 +1,4 @@
-"""Whose a token is, by what the API server answers."""
+"""Tests of reading the owner of a token from a TokenReview."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpusquad.engines.kubernetes.client.token_review import Bearer, read_review
 AGENT = "system:serviceaccount:gpusquad:gpusquad-agent"
 
 
-def answer(**status: Any) -> dict[str, Any]:
+def review(**status: Any) -> dict[str, Any]:
     extra = {"authentication.kubernetes.io/node-name": ["n1"], "authentication.kubernetes.io/pod-name": ["agent-x"]}
-    told = {"authenticated": True, "audiences": ["gpusquad"], "user": {"username": AGENT, "extra": extra}}
-    return {"kind": "TokenReview", "status": told | status}
+    defaults = {"authenticated": True, "audiences": ["gpusquad"], "user": {"username": AGENT, "extra": extra}}
+    return {"kind": "TokenReview", "status": defaults | status}
 
 
-def test_an_agent_of_a_node():
-    assert read_review(answer()) == Bearer(AGENT, "n1")
+def test_review_gives_user_and_node():
+    assert read_review(review()) == Bearer(AGENT, "n1")
 
 
 @pytest.mark.parametrize(
@@ -28,15 +28,15 @@ def test_an_agent_of_a_node():
         {"audiences": []}, {"audiences": None}, {"user": None}, {"user": {}},
     ],
 )  # fmt: skip
-def test_nobody_we_may_believe(status: dict[str, Any]):
-    assert read_review(answer(**status)).user == ""
+def test_unauthenticated_or_foreign_token_has_no_user(status: dict[str, Any]):
+    assert read_review(review(**status)).user == ""
 
 
 @pytest.mark.parametrize("extra", [None, {}, {"authentication.kubernetes.io/node-name": []},
                                    {"authentication.kubernetes.io/node-name": ["n1", "n2"]}])  # fmt: skip
-def test_a_token_that_is_bound_to_no_node(extra: Any):
-    assert read_review(answer(user={"username": AGENT, "extra": extra})) == Bearer(AGENT, "")
+def test_token_without_one_node_has_no_node(extra: Any):
+    assert read_review(review(user={"username": AGENT, "extra": extra})) == Bearer(AGENT, "")
 
 
-def test_an_answer_without_a_verdict():
+def test_empty_review_has_no_user():
     assert read_review({}) == Bearer()

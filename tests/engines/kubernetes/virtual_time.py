@@ -1,4 +1,4 @@
-"""An event loop whose time passes only when nothing else is left to do: minutes of waiting take no time at all."""
+"""An event loop with virtual time: it advances at once to the next timer when no other work is left."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ T = TypeVar("T")
 class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._now_s = 1000.0
-        super().__init__(_Jumping(self))
+        super().__init__(_AdvancingSelector(self))
 
     def time(self) -> float:
         return self._now_s
 
-    def jump(self, by_s: float) -> None:
+    def advance(self, by_s: float) -> None:
         self._now_s += by_s
 
 
-class _Jumping(selectors.SelectSelector):
+class _AdvancingSelector(selectors.SelectSelector):
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
@@ -30,7 +30,7 @@ class _Jumping(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise RuntimeError("everybody waits and nothing will ever happen")
-        self._loop.jump(timeout)
+        self._loop.advance(timeout)
         return super().select(0)
 
 

@@ -1,4 +1,4 @@
-"""A bench with a local engine."""
+"""Fixtures with a local engine."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bench(home: Path, tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(partial(LocalEngine, home), tmp_path)
-    yield made
-    made.close()
+    created = Bench(partial(LocalEngine, home), tmp_path)
+    yield created
+    created.close()

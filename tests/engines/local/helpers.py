@@ -1,4 +1,4 @@
-"""Looks into run folders and processes, for tests of the local engine."""
+"""Helpers that read run folders and processes, for tests of the local engine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gpusquad.engines.local import processes, status
 from gpusquad.engines.local.run_folder import RunFolder
-from tests.engines.harness import PATIENCE_S
+from tests.engines.harness import TIMEOUT_S
 
-COUNT_ME = 'echo "$GPUSQUAD_JOB $GPUSQUAD_ATTEMPT $GPUSQUAD_TASK $$" >> '
-"""A task that says it ran: one short line, appended in one write."""
+RECORD_RUN = 'echo "$GPUSQUAD_JOB $GPUSQUAD_ATTEMPT $GPUSQUAD_TASK $$" >> '
+"""Shell command by which a task records that it ran: one short line, appended in one write."""
 
 
 def run_folder(home: Path, job_id: str, attempt: int = 0) -> RunFolder:
@@ -33,13 +33,13 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_gone(pid: int) -> None:
-    """Until that process has ended; for processes that may still be dying."""
+    """Wait until the process has ended, for processes that may still be exiting."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        if not select.select([pidfd], [], [], PATIENCE_S)[0]:
+        if not select.select([pidfd], [], [], TIMEOUT_S)[0]:
             raise TimeoutError(f"process {pid} goes on")
     finally:
         os.close(pidfd)

@@ -1,7 +1,7 @@
-"""A service in little, for tests that kill it: launches the gangs it is given, and says so before each.
+"""A minimal service, for tests that kill it: writes the key of each gang before launching it.
 
-service.py HOME: reads one JSON object a line ({"job", "attempt", "commands"}) and writes "JOB ATTEMPT" a line, as a
-store would commit before the engine is told. Every report follows as a line that begins with an asterisk.
+service.py HOME: reads one JSON object per line ({"job", "attempt", "commands"}) and writes a line "JOB ATTEMPT", as a
+store commits before the engine is called. Every report follows as a line that starts with an asterisk.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tests.engines.harness import launch
 
 
 def main(home: Path) -> None:
-    def say(text: str) -> None:
+    def write_line(text: str) -> None:
         os.write(1, f"{text}\n".encode())
 
     def on_report(report: Report) -> None:
-        say(f"* {type(report).__name__} {report.job_id} {report.attempt}")
+        write_line(f"* {type(report).__name__} {report.job_id} {report.attempt}")
 
     engine = LocalEngine(home, on_report)
     for line in sys.stdin:
-        told = json.loads(line)
-        say(f"{told['job']} {told['attempt']}")
-        engine.launch(launch(told["job"], *told["commands"], attempt=told["attempt"], grace_s=5.0))
+        order = json.loads(line)
+        write_line(f"{order['job']} {order['attempt']}")
+        engine.launch(launch(order["job"], *order["commands"], attempt=order["attempt"], grace_s=5.0))
 
 
 main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The local engine keeps the contract of engines."""
+"""Tests that the local engine meets the contract of engines."""
 
 from collections.abc import Callable
 from functools import partial

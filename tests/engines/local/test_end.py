@@ -1,4 +1,4 @@
-"""How gangs end: first failure, stop with grace, nobody left behind."""
+"""Tests of how gangs end: first failure, stop with grace, no process left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.engines.harness import Bench, lines, saver
 from tests.engines.local.helpers import is_alive, read_status, supervisor_pid
 
 
-def test_a_signal_is_named(bench: Bench) -> None:
+def test_signal_of_a_killed_task_is_reported(bench: Bench) -> None:
     bench.launch("job", FOREVER, "kill -SEGV $$")
     end = bench.reports.ended("job")
     assert end.how == "failed"
@@ -23,95 +23,95 @@ def test_a_signal_is_named(bench: Bench) -> None:
     assert end.cause == "task 1 (worker 1) was killed by SIGSEGV"
 
 
-def test_the_first_failure_counts(bench: Bench) -> None:
-    """The others fail as well, because of it."""
-    news = bench.news()
+def test_first_failure_is_reported(bench: Bench) -> None:
+    """The other task fails too, as a consequence."""
+    pipe = bench.pipe()
     os.mkfifo(bench.folder / "gate")
-    bench.launch("job", saver(news, exit_code=9), f"read line < {bench.folder}/gate; exit 4")
-    news.next()
+    bench.launch("job", saver(pipe, exit_code=9), f"read line < {bench.folder}/gate; exit 4")
+    pipe.next()
     (bench.folder / "gate").write_text("fail\n")
     end = bench.reports.ended("job")
     assert end.first is not None
     assert (end.first.task, end.first.exit_code) == (1, 4)
 
 
-def test_others_get_time_to_end_when_one_fails(bench: Bench) -> None:
-    news = bench.news()
+def test_other_tasks_get_their_grace_when_one_fails(bench: Bench) -> None:
+    pipe = bench.pipe()
     os.mkfifo(bench.folder / "gate")
-    bench.launch("job", saver(news), f"read line < {bench.folder}/gate; exit 1", grace_s=3600.0)
-    assert news.next() == "ready"
+    bench.launch("job", saver(pipe), f"read line < {bench.folder}/gate; exit 1", grace_s=3600.0)
+    assert pipe.next() == "ready"
     (bench.folder / "gate").write_text("fail\n")
-    assert news.next() == "saved"
+    assert pipe.next() == "saved"
     assert bench.reports.ended("job").how == "failed"
 
 
-def test_a_task_that_ignores_term_is_killed(bench: Bench) -> None:
-    news = bench.news()
-    bench.launch("job", f"trap '' TERM; echo ready > {news.path}; {FOREVER}")
-    news.next()
+def test_task_that_ignores_sigterm_is_killed_after_its_grace(bench: Bench) -> None:
+    pipe = bench.pipe()
+    bench.launch("job", f"trap '' TERM; echo ready > {pipe.path}; {FOREVER}")
+    pipe.next()
     pid = bench.reports.started("job").pids[0]
     bench.engine.stop("job", 0, "enough", 0.2)
     assert bench.reports.ended("job").how == "stopped"
     assert not is_alive(pid)
 
 
-def test_no_grace_at_all(bench: Bench) -> None:
-    news = bench.news()
-    bench.launch("job", f"trap '' TERM; echo ready > {news.path}; {FOREVER}")
-    news.next()
+def test_task_is_killed_at_once_without_grace(bench: Bench) -> None:
+    pipe = bench.pipe()
+    bench.launch("job", f"trap '' TERM; echo ready > {pipe.path}; {FOREVER}")
+    pipe.next()
     bench.engine.stop("job", 0, "now", 0.0)
     assert bench.reports.ended("job").how == "stopped"
 
 
-def test_a_second_stop_shortens_the_grace(bench: Bench) -> None:
-    news = bench.news()
-    stays = f"trap 'echo told > {news.path}' TERM; sleep 600 & echo ready > {news.path}; wait; sleep 600 & wait"
-    bench.launch("job", stays)
-    assert news.next() == "ready"
+def test_second_stop_shortens_the_grace(bench: Bench) -> None:
+    pipe = bench.pipe()
+    ignores_term = f"trap 'echo told > {pipe.path}' TERM; sleep 600 & echo ready > {pipe.path}; wait; sleep 600 & wait"
+    bench.launch("job", ignores_term)
+    assert pipe.next() == "ready"
     bench.engine.stop("job", 0, "please", 3600.0)
-    assert news.next() == "told"
+    assert pipe.next() == "told"
     bench.engine.stop("job", 0, "now", 0.0)
     end = bench.reports.ended("job")
     assert (end.how, end.cause) == ("stopped", "please")
 
 
 def test_stopped_process_is_continued_to_receive_the_signal(bench: Bench) -> None:
-    news = bench.news()
+    pipe = bench.pipe()
     bench.launch(
-        "job", f"trap 'echo told > {news.path}; exit' TERM; echo ready > {news.path}; kill -STOP $$; {FOREVER}"
+        "job", f"trap 'echo told > {pipe.path}; exit' TERM; echo ready > {pipe.path}; kill -STOP $$; {FOREVER}"
     )
-    news.next()
+    pipe.next()
     bench.engine.stop("job", 0, "wake up", 3600.0)
-    assert news.next() == "told"
+    assert pipe.next() == "told"
     assert bench.reports.ended("job").how == "stopped"
 
 
-def test_grace_is_for_the_child_of_a_shell_too(bench: Bench) -> None:
-    """The shell dies of TERM at once; the program it started is still saving."""
-    news = bench.news()
-    bench.launch("job", f"{saver(news)}; true")
-    assert news.next() == "ready"
+def test_child_of_a_shell_gets_the_grace_too(bench: Bench) -> None:
+    """The shell exits on SIGTERM at once; its child is still saving."""
+    pipe = bench.pipe()
+    bench.launch("job", f"{saver(pipe)}; true")
+    assert pipe.next() == "ready"
     bench.engine.stop("job", 0, "preempted", 3600.0)
-    assert news.next() == "saved"
+    assert pipe.next() == "saved"
     assert bench.reports.ended("job").how == "stopped"
 
 
-def test_exit_zero_on_stop_is_a_stop(bench: Bench) -> None:
-    news = bench.news()
-    bench.launch("job", saver(news, exit_code=0))
-    news.next()
+def test_exit_with_0_after_a_stop_is_reported_as_stopped(bench: Bench) -> None:
+    pipe = bench.pipe()
+    bench.launch("job", saver(pipe, exit_code=0))
+    pipe.next()
     bench.engine.stop("job", 0, "preempted", 3600.0)
     assert bench.reports.ended("job").how == "stopped"
 
 
 @pytest.mark.parametrize("last", ["exit 0", "exit 5", FOREVER])
 def test_descendants_in_other_sessions_are_killed(bench: Bench, last: str) -> None:
-    """Own session, own process group, parent gone: still ours."""
-    news = bench.news()
-    hidden = f"setsid sh -c 'trap \"\" TERM HUP; echo $$ > {news.path}; {FOREVER}' > /dev/null 2>&1 < /dev/null &"
+    """With its own session and process group and without a parent, a process still belongs to the gang."""
+    pipe = bench.pipe()
+    hidden = f"setsid sh -c 'trap \"\" TERM HUP; echo $$ > {pipe.path}; {FOREVER}' > /dev/null 2>&1 < /dev/null &"
     os.mkfifo(bench.folder / "gate")
     bench.launch("job", f"({hidden}) ; ({hidden}); read line < {bench.folder}/gate; {last}")
-    pids = [int(news.next()), int(news.next())]
+    pids = [int(pipe.next()), int(pipe.next())]
     assert all(is_alive(pid) for pid in pids)
     (bench.folder / "gate").write_text("go\n")
     if last == FOREVER:
@@ -120,9 +120,9 @@ def test_descendants_in_other_sessions_are_killed(bench: Bench, last: str) -> No
     assert not any(is_alive(pid) for pid in pids)
 
 
-def test_a_fork_bomb_of_sorts_is_killed(bench: Bench) -> None:
-    """Processes that keep replacing themselves."""
-    news = bench.news()
+def test_processes_that_fork_repeatedly_are_killed(bench: Bench) -> None:
+    """Processes that fork and exit repeatedly."""
+    pipe = bench.pipe()
     chain = bench.folder / "chain.py"
     chain.write_text(
         "import os, sys, time\n"
@@ -132,14 +132,14 @@ def test_a_fork_bomb_of_sorts_is_killed(bench: Bench) -> None:
         "        os._exit(0)\n"
         "    os.setsid()\n"
     )
-    bench.launch("job", f"{sys.executable} {chain} & {sys.executable} {chain} & echo ready > {news.path}; {FOREVER}")
-    news.next()
+    bench.launch("job", f"{sys.executable} {chain} & {sys.executable} {chain} & echo ready > {pipe.path}; {FOREVER}")
+    pipe.next()
     bench.engine.stop("job", 0, "enough", 0.0)
     assert bench.reports.ended("job").how == "stopped"
-    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and _runs(int(pid), str(chain))]
+    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and _is_running(int(pid), str(chain))]
 
 
-def _runs(pid: int, program: str) -> bool:
+def _is_running(pid: int, program: str) -> bool:
     try:
         return program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -147,8 +147,8 @@ def _runs(pid: int, program: str) -> bool:
 
 
 def test_out_of_memory_is_reported(bench: Bench) -> None:
-    eat = "x = bytearray(300 * 2**20); print(len(x))"
-    bench.launch("job", FOREVER, [sys.executable, "-c", eat], memory_bytes=64 * 2**20)
+    allocate = "x = bytearray(300 * 2**20); print(len(x))"
+    bench.launch("job", FOREVER, [sys.executable, "-c", allocate], memory_bytes=64 * 2**20)
     note = bench.reports.started("job").note
     if "memory limit" in note:
         pytest.skip(f"no memory limits here: {note}")
@@ -159,7 +159,7 @@ def test_out_of_memory_is_reported(bench: Bench) -> None:
     assert "ran out of memory (limit 64 MiB)" in end.cause
 
 
-def test_limits_are_set_and_their_groups_removed(bench: Bench, home: Path) -> None:
+def test_limits_are_set_and_their_cgroups_removed(bench: Bench, home: Path) -> None:
     bench.launch("job", FOREVER, memory_bytes=64 * 2**20, cpu_milli=1500)
     note = bench.reports.started("job").note
     if note:
@@ -178,7 +178,7 @@ _LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.cfs_quota_us", "cpu.
 
 
 def test_supervisor_ends_its_gang_when_signalled_from_outside(bench: Bench, home: Path) -> None:
-    """When the machine goes down, say. The gang is not to blame, and nobody of ours asked for it."""
+    """For example at machine shutdown: neither a failure of the gang nor a requested stop."""
     bench.launch("job", FOREVER)
     bench.reports.started("job")
     os.kill(supervisor_pid(home, "job"), signal.SIGTERM)
@@ -190,18 +190,18 @@ def test_standard_input_is_empty_and_signals_are_default(bench: Bench, home: Pat
     seen = bench.folder / "seen"
     bench.launch("job", f"cat; grep -E 'Sig(Blk|Ign)' /proc/self/status > {seen}")
     assert bench.reports.ended("job").how == "succeeded"
-    # Two are the C library's own.
+    # Two signals are reserved by the C library.
     assert all(int(line.split()[1], 16) & ~0x180000000 == 0 for line in lines(seen))
 
 
-def test_no_handles_are_leaked_into_tasks(bench: Bench) -> None:
+def test_tasks_inherit_no_file_descriptors(bench: Bench) -> None:
     seen = bench.folder / "seen"
     bench.launch("job", f"ls /proc/self/fd > {seen}")
     assert bench.reports.ended("job").how == "succeeded"
-    assert {int(handle) for handle in lines(seen)} <= {0, 1, 2, 3}  # 3: what ls itself opened
+    assert {int(handle) for handle in lines(seen)} <= {0, 1, 2, 3}  # 3 is opened by ls itself
 
 
-def test_the_umask_of_the_service_is_the_tasks(bench: Bench) -> None:
+def test_tasks_inherit_the_umask_of_the_service(bench: Bench) -> None:
     seen = bench.folder / "seen"
     before = os.umask(0o027)
     try:

@@ -1,4 +1,4 @@
-"""The variables a task finds."""
+"""Tests of the environment variables of a task."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local import environment
 from tests.engines.harness import Bench, launch, lines
 
-OWN = {"PATH": "/bin", "HOME": "/home/me", "LC_ALL": "C", "AWS_SECRET": "hidden", "PYTHONPATH": "/x", "TZ": "UTC"}
+SERVICE_ENV = {
+    "PATH": "/bin",
+    "HOME": "/home/me",
+    "LC_ALL": "C",
+    "AWS_SECRET": "hidden",
+    "PYTHONPATH": "/x",
+    "TZ": "UTC",
+}
 
 
-def variables(made: Launch, rank: int = 0, uuid_of: Callable[[str], str] = str) -> dict[str, str]:
-    ports = range(20_000, 20_001 + len(made.tasks))
-    return environment.variables(made, made.tasks[rank], Path("/home/g"), ports, OWN, uuid_of)
+def variables(gang: Launch, rank: int = 0, uuid_of: Callable[[str], str] = str) -> dict[str, str]:
+    ports = range(20_000, 20_001 + len(gang.tasks))
+    return environment.variables(gang, gang.tasks[rank], Path("/home/g"), ports, SERVICE_ENV, uuid_of)
 
 
 def test_environment_describes_the_job() -> None:
@@ -40,7 +47,7 @@ def test_environment_describes_the_cards() -> None:
     assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
-def test_a_task_without_cards_sees_none() -> None:
+def test_task_without_cards_sees_none() -> None:
     found = variables(launch("job", "true"))
     assert found["CUDA_VISIBLE_DEVICES"] == found["NVIDIA_VISIBLE_DEVICES"] == ""
 
@@ -52,22 +59,22 @@ def test_simulated_cards_hide_the_real_ones() -> None:
 
 
 def test_environment_describes_the_gang() -> None:
-    made = launch("job", "true", "true")
-    found = [variables(made, rank) for rank in (0, 1)]
-    assert [one["RANK"] for one in found] == ["0", "1"]
-    assert [one["LOCAL_RANK"] for one in found] == ["0", "1"]
-    for one in found:
-        assert (one["WORLD_SIZE"], one["LOCAL_WORLD_SIZE"]) == ("2", "2")
-        assert (one["MASTER_ADDR"], one["MASTER_PORT"]) == ("127.0.0.1", "20000")
+    gang = launch("job", "true", "true")
+    found = [variables(gang, rank) for rank in (0, 1)]
+    assert [env["RANK"] for env in found] == ["0", "1"]
+    assert [env["LOCAL_RANK"] for env in found] == ["0", "1"]
+    for env in found:
+        assert (env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == ("2", "2")
+        assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("127.0.0.1", "20000")
 
 
-def test_the_local_rank_is_the_number_of_the_card() -> None:
-    """Each task sees its own card only, as number 0, and programs choose their card by this variable."""
+def test_local_rank_is_0_when_each_task_sees_its_own_card() -> None:
+    """Each task sees only its own card, as device 0, and programs select their device by this variable."""
     tasks = [TaskLaunch(rank, "worker", rank, "node", (f"card{rank}",), ("true",)) for rank in range(4)]
-    made = replace(launch("job", "true"), tasks=tuple(tasks))
+    gang = replace(launch("job", "true"), tasks=tuple(tasks))
     for rank in range(4):
-        assert variables(made, rank)["LOCAL_RANK"] == "0"
-        assert variables(made, rank)["LOCAL_WORLD_SIZE"] == "1"
+        assert variables(gang, rank)["LOCAL_RANK"] == "0"
+        assert variables(gang, rank)["LOCAL_WORLD_SIZE"] == "1"
 
 
 def test_tensorflow_environment_is_set() -> None:
@@ -83,15 +90,15 @@ def test_tensorflow_environment_is_set() -> None:
     }
 
 
-def test_the_services_own_variables_are_not_passed_on_wholesale() -> None:
+def test_only_selected_variables_of_the_service_are_passed_on() -> None:
     found = variables(launch("job", "true"))
     assert (found["PATH"], found["HOME"], found["LC_ALL"], found["TZ"]) == ("/bin", "/home/me", "C", "UTC")
     assert not {"AWS_SECRET", "PYTHONPATH"} & found.keys()
 
 
-def test_the_users_come_next_and_ours_win() -> None:
-    mine = {"PATH": "/mine", "A": "1", "CUDA_VISIBLE_DEVICES": "all", "GPUSQUAD_JOB": "x", "PYTHONUNBUFFERED": "0"}
-    found = variables(launch("job", "true", env=mine, secrets={"A": "2", "KEY": "secret"}))
+def test_user_variables_override_the_service_but_not_gpusquad() -> None:
+    user_env = {"PATH": "/mine", "A": "1", "CUDA_VISIBLE_DEVICES": "all", "GPUSQUAD_JOB": "x", "PYTHONUNBUFFERED": "0"}
+    found = variables(launch("job", "true", env=user_env, secrets={"A": "2", "KEY": "secret"}))
     assert (found["PATH"], found["A"], found["KEY"]) == ("/mine", "2", "secret")
     assert (found["CUDA_VISIBLE_DEVICES"], found["GPUSQUAD_JOB"]) == ("", "job")
     assert found["PYTHONUNBUFFERED"] == "0"
@@ -111,7 +118,7 @@ def test_tasks_see_the_environment(bench: Bench, home: Path) -> None:
     assert Path(found["GPUSQUAD_PROGRESS"]).parent.is_dir()
 
 
-def test_secrets_never_touch_the_disk(bench: Bench, home: Path) -> None:
+def test_secrets_are_not_written_to_disk(bench: Bench, home: Path) -> None:
     bench.launch("job", "true", secrets={"KEY": "very secret"})
     bench.reports.ended("job")
     for path in home.rglob("*"):
@@ -125,7 +132,7 @@ def test_folders_are_private(bench: Bench, home: Path, part: str) -> None:
     assert (home / part).stat().st_mode & 0o777 == 0o700
 
 
-def test_gangs_at_work_meet_at_different_ports(bench: Bench) -> None:
+def test_running_gangs_have_different_master_ports(bench: Bench) -> None:
     seen = bench.folder / "seen"
     for number in range(10):
         bench.launch(f"job{number}", f"echo $MASTER_PORT >> {seen}; sleep 0.5")

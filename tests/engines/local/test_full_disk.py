@@ -1,4 +1,4 @@
-"""A full disk loses logs, never an end and never a stop."""
+"""Tests with a full disk: only logs are lost, never an end or a stop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 2**20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """One MiB."""
+    """A file system of 1 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
@@ -36,9 +36,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def bench(small_disk: Path, tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(partial(LocalEngine, small_disk / "home"), tmp_path)
-    yield made
-    made.close()
+    created = Bench(partial(LocalEngine, small_disk / "home"), tmp_path)
+    yield created
+    created.close()
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def home(small_disk: Path) -> Path:
 
 
 def fill(folder: Path) -> Path:
-    """To the last byte, more or less."""
+    """Fill the file system to the last byte."""
     path = folder / "filler"
     with contextlib.suppress(OSError), path.open("wb", buffering=0) as file:
         while True:
@@ -58,7 +58,7 @@ def fill(folder: Path) -> Path:
     return path
 
 
-def test_the_end_is_kept(bench: Bench, small_disk: Path, home: Path) -> None:
+def test_end_is_recorded_on_a_full_disk(bench: Bench, small_disk: Path, home: Path) -> None:
     os.mkfifo(bench.folder / "gate")
     bench.launch("job", f"read line < {bench.folder}/gate; exit 7", FOREVER)
     bench.reports.started("job")
@@ -73,7 +73,7 @@ def test_the_end_is_kept(bench: Bench, small_disk: Path, home: Path) -> None:
     assert reports.ended("job") == end
 
 
-def test_it_can_be_stopped(bench: Bench, small_disk: Path) -> None:
+def test_gang_can_be_stopped_on_a_full_disk(bench: Bench, small_disk: Path) -> None:
     bench.launch("job", FOREVER)
     bench.reports.started("job")
     fill(small_disk)
@@ -82,7 +82,7 @@ def test_it_can_be_stopped(bench: Bench, small_disk: Path) -> None:
     assert (end.how, end.cause) == ("stopped", "no room")
 
 
-def test_nothing_starts_without_room_for_its_end(bench: Bench, small_disk: Path) -> None:
+def test_gang_does_not_start_without_space_for_its_end(bench: Bench, small_disk: Path) -> None:
     filler = fill(small_disk)
     bench.launch("job", "true")
     end = bench.reports.ended("job")
@@ -94,8 +94,10 @@ def test_nothing_starts_without_room_for_its_end(bench: Bench, small_disk: Path)
 
 
 @pytest.mark.parametrize("free_bytes", [4096 * pages for pages in (1, 2, 4, 8, 12, 17, 19, 20, 25)])
-def test_small_budget_keeps_the_newest_output(bench: Bench, small_disk: Path, free_bytes: int) -> None:
-    """Wherever it runs out while starting: it runs whole, or not at all and says so."""
+def test_gang_starts_completely_or_not_at_all_on_a_nearly_full_disk(
+    bench: Bench, small_disk: Path, free_bytes: int
+) -> None:
+    """At whichever step of the start the disk is full: the gang runs completely, or not at all and is reported lost."""
     filler = fill(small_disk)
     os.truncate(filler, filler.stat().st_size - free_bytes)
     bench.launch("job", "true", "true")
@@ -103,8 +105,8 @@ def test_small_budget_keeps_the_newest_output(bench: Bench, small_disk: Path, fr
     assert end.how == "succeeded" or (end.how == "lost" and end.never_started)
 
 
-def test_logs_are_dropped_and_counted(bench: Bench, home: Path) -> None:
-    """The log's budget is larger than the disk. The task is never held up, and the newest is kept."""
+def test_log_output_is_dropped_and_counted_when_the_disk_is_full(bench: Bench, home: Path) -> None:
+    """The log limit is larger than the disk. The task is not blocked, and the newest output is kept."""
     bench.launch("job", "seq 1 2000000")
     assert bench.reports.ended("job").how == "succeeded"
     written, dropped = read_status(home, "job")["logs"][0]
@@ -115,18 +117,18 @@ def test_logs_are_dropped_and_counted(bench: Bench, home: Path) -> None:
     assert sum(path.stat().st_size for path in (home / "runs/job/0/logs").iterdir()) == written - dropped
 
 
-def test_logs_go_on_when_there_is_room_again(bench: Bench, small_disk: Path, home: Path) -> None:
-    news = bench.news()
+def test_logs_continue_when_space_is_free_again(bench: Bench, small_disk: Path, home: Path) -> None:
+    pipe = bench.pipe()
     os.mkfifo(bench.folder / "gate")
     wait = f"read line < {bench.folder}/gate"
-    bench.launch("job", f"echo before; echo ready > {news.path}; {wait}; seq 1 1000; echo ready > {news.path}; {wait}; "
+    bench.launch("job", f"echo before; echo ready > {pipe.path}; {wait}; seq 1 1000; echo ready > {pipe.path}; {wait}; "
                         "sleep 1.5; echo after")  # fmt: skip
-    news.next()
+    pipe.next()
     logs = AttemptLogReader(home / "runs/job/0")
     eventually(lambda: logs.size(0) == (0, 7))
     filler = fill(small_disk)
     (bench.folder / "gate").write_text("go\n")
-    news.next()
+    pipe.next()
     filler.unlink()
     (bench.folder / "gate").write_text("go\n")
     assert bench.reports.ended("job").how == "succeeded"
@@ -139,8 +141,8 @@ def test_logs_go_on_when_there_is_room_again(bench: Bench, small_disk: Path, hom
     assert offset == read_status(home, "job")["logs"][0][0]
 
 
-def test_a_launch_is_not_half_made(small_disk: Path) -> None:
-    """Not even the run folder."""
+def test_launch_is_reported_lost_when_no_folder_can_be_created(small_disk: Path) -> None:
+    """Not even the run folder can be created."""
     for number in range(200):
         (small_disk / f"{number}").mkdir()
     fill(small_disk)

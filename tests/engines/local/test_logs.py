@@ -1,4 +1,4 @@
-"""What tasks write is kept: the newest of it, within limits, readable at any time."""
+"""Tests of task logs: the newest output is kept within limits and readable at any time."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def read_all(logs: AttemptLogReader, task: int, offset: int = 0, limit: int = 10
 
 @pytest.fixture
 def small(home: Path, tmp_path: Path) -> Iterator[Bench]:
-    """An engine that keeps little."""
-    made = Bench(partial(LocalEngine, home, log_limits=LogLimits(task_bytes=8 * MIB)), tmp_path)
-    yield made
-    made.close()
+    """An engine with small log limits."""
+    created = Bench(partial(LocalEngine, home, log_limits=LogLimits(task_bytes=8 * MIB)), tmp_path)
+    yield created
+    created.close()
 
 
-def test_both_outputs_in_order(bench: Bench, home: Path) -> None:
+def test_stdout_and_stderr_are_stored_in_order(bench: Bench, home: Path) -> None:
     bench.launch("job", "echo one; echo two >&2; echo three", "true", "echo other")
     bench.reports.ended("job")
     logs = reader(home)
@@ -54,26 +54,26 @@ def test_both_outputs_in_order(bench: Bench, home: Path) -> None:
     assert read_status(home, "job")["logs"] == [[14, 0], [0, 0], [6, 0]]
 
 
-def test_any_bytes(bench: Bench, home: Path) -> None:
-    every = bytes(range(256)) * 10
-    bench.launch("job", [sys.executable, "-c", f"import os; os.write(1, {every!r})"])
+def test_arbitrary_bytes_are_stored(bench: Bench, home: Path) -> None:
+    all_bytes = bytes(range(256)) * 10
+    bench.launch("job", [sys.executable, "-c", f"import os; os.write(1, {all_bytes!r})"])
     bench.reports.ended("job")
-    assert read_all(reader(home), 0, limit=7) == every
+    assert read_all(reader(home), 0, limit=7) == all_bytes
 
 
-def test_output_after_the_end_is_kept(bench: Bench, home: Path) -> None:
+def test_output_just_before_a_kill_is_stored(bench: Bench, home: Path) -> None:
     bench.launch("job", f"head -c {1 * MIB} /dev/zero; echo last words; kill -9 $$")
     bench.reports.ended("job")
     assert read_all(reader(home), 0).endswith(b"\0last words\n")
 
 
-def test_readable_while_running(bench: Bench, home: Path) -> None:
-    news = bench.news()
+def test_log_is_readable_while_the_task_runs(bench: Bench, home: Path) -> None:
+    pipe = bench.pipe()
     os.mkfifo(bench.folder / "gate")
-    bench.launch("job", f"echo first; echo said > {news.path}; read x < {bench.folder}/gate; echo second")
-    news.next()
+    bench.launch("job", f"echo first; echo said > {pipe.path}; read x < {bench.folder}/gate; echo second")
+    pipe.next()
     logs = reader(home)
-    eventually(lambda: logs.size(0)[1])  # the task has written; the supervisor is about to
+    eventually(lambda: logs.size(0)[1])  # the task has written; the supervisor has yet to store it
     chunk = logs.read(0, 0, 100)
     assert (chunk.offset, chunk.data, chunk.next_offset) == (0, b"first\n", 6)
     assert logs.read(0, 6, 100).data == b""
@@ -82,7 +82,7 @@ def test_readable_while_running(bench: Bench, home: Path) -> None:
     assert logs.read(0, chunk.next_offset, 100).data == b"second\n"
 
 
-def test_a_flood_ends_with_the_newest_kept(small: Bench, home: Path) -> None:
+def test_only_the_newest_output_is_kept_above_the_limit(small: Bench, home: Path) -> None:
     count = 64 * MIB // 16
     lines = "''.join('%015d\\n' % j for j in range(i, i + 4096))"
     flood = f"import sys\nfor i in range(0, {count}, 4096): sys.stdout.write({lines})"
@@ -100,7 +100,7 @@ def test_a_flood_ends_with_the_newest_kept(small: Bench, home: Path) -> None:
     assert (chunk.offset, chunk.next_offset) == (first, first + 16)
 
 
-def test_a_gang_shares_its_budget() -> None:
+def test_log_limit_of_an_attempt_is_divided_among_its_tasks() -> None:
     limits = LogLimits(task_bytes=100, attempt_bytes=400, segments=4)
     assert limits.of_task(1) == (100, 25)
     assert limits.of_task(8) == (48, 12)
@@ -108,7 +108,7 @@ def test_a_gang_shares_its_budget() -> None:
         LogLimits(task_bytes=0)
 
 
-def test_tail(bench: Bench, home: Path) -> None:
+def test_tail_gives_the_offset_of_the_last_lines(bench: Bench, home: Path) -> None:
     bench.launch("job", "seq 1 100000", "printf 'a\\nb'", "true")
     bench.reports.ended("job")
     logs = reader(home)
@@ -122,7 +122,7 @@ def test_tail(bench: Bench, home: Path) -> None:
 
 
 @pytest.mark.parametrize("task", [-1, "0", "../0", True])
-def test_task_numbers_are_checked(home: Path, task: int) -> None:
+def test_invalid_task_number_is_rejected(home: Path, task: int) -> None:
     with pytest.raises(Invalid):
         reader(home).read(task, 0, 10)
 
@@ -141,17 +141,17 @@ def test_other_files_are_ignored(tmp_path: Path) -> None:
 
 
 @given(writes=st.lists(st.binary(min_size=1, max_size=300), max_size=40), segment=st.integers(1, 50))
-def test_the_kept_part_is_the_end_of_what_was_written(
+def test_stored_log_is_the_end_of_the_output(
     tmp_path_factory: pytest.TempPathFactory, writes: list[bytes], segment: int
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
     (folder / "logs").mkdir()
-    pipe, end = os.pipe()
-    writer = LogWriter(str(folder / "logs"), 3, pipe, segment * 4, segment)
+    read_end, write_end = os.pipe()
+    writer = LogWriter(str(folder / "logs"), 3, read_end, segment * 4, segment)
     for data in writes:
-        os.write(end, data)
+        os.write(write_end, data)
         writer.read_once()
-    os.close(end)
+    os.close(write_end)
     writer.drain()
     writer.close()
     written = b"".join(writes)
@@ -163,8 +163,8 @@ def test_the_kept_part_is_the_end_of_what_was_written(
     assert read_all(logs, 3) == written[first:]
 
 
-def test_a_gap_is_jumped_over(tmp_path: Path) -> None:
-    """Bytes that could not be kept while the disk was full."""
+def test_reading_skips_a_gap(tmp_path: Path) -> None:
+    """A gap is output that was dropped while the disk was full."""
     folder = tmp_path / "logs"
     folder.mkdir()
     (folder / f"0.{10:020}.log").write_text("before")

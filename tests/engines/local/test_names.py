@@ -1,4 +1,4 @@
-"""Nothing from outside becomes part of a path unchecked."""
+"""Tests of the paths of runs and checkpoints, built from checked job ids and attempts."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ HOME = Path("/home/g")
 
 
 @given(st.text(), st.integers())
-def test_a_path_stays_inside_or_is_refused(job_id: str, attempt: int) -> None:
+def test_run_path_stays_inside_the_home_or_is_refused(job_id: str, attempt: int) -> None:
     try:
         path = run_path(HOME, job_id, attempt)
     except Invalid:
@@ -23,7 +23,7 @@ def test_a_path_stays_inside_or_is_refused(job_id: str, attempt: int) -> None:
     assert "\0" not in str(path)
 
 
-def test_usual_names() -> None:
+def test_paths_of_valid_names() -> None:
     assert run_path(HOME, "01HZX3K5Q8", 0) == HOME / "runs/01HZX3K5Q8/0"
     assert checkpoint_path(HOME, "a.b_c-d") == HOME / "checkpoints/a.b_c-d"
 

@@ -1,4 +1,4 @@
-"""How tasks in an MPS pool are told to end: the daemon, the library and the programs are real, the driver is not."""
+"""Tests of stopping tasks in an MPS pool, with the real daemon, shim and programs and a stand-in driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.core.ports import TaskLaunch
 from gpusquad.engines.local import attempt_watcher
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.model.job import Share
-from tests.engines.harness import Bench, News, eventually
+from tests.engines.harness import Bench, TaskPipe, eventually
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, until
 from tests.gpu.attach.conftest import built as built
 from tests.gpu.attach.conftest import driver as driver
@@ -61,31 +61,31 @@ QUEUED = 64
 @pytest.fixture
 def bench(home: Path, tmp_path: Path, place: Place, mps: FakeMps) -> Iterator[Bench]:
     quota = place.quota(has_mps=True)
-    made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
-    neighbour = place.player(attach(quota, "neighbour"))  # without one nobody has to know what is on the card
+    created = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
+    neighbour = place.player(attach(quota, "neighbour"))  # without a neighbour, work on the card is not tracked
     neighbour.stage()
     neighbour.send("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
-    until(lambda: clients(quota)["neighbour/0"]["attained_us"] > 0, "it does not run")
-    yield made
-    made.close()
+    until(lambda: clients(quota)["neighbour/0"]["attained_us"] > 0, "the neighbour does not run")
+    yield created
+    created.close()
 
 
-def start(bench: Bench, place: Place, how: str) -> News:
-    """One task that always has work on the card."""
-    news, program = bench.news(), bench.folder / "program.py"
+def start(bench: Bench, place: Place, on_sigterm: str) -> TaskPipe:
+    """Start one task that always has work on the card."""
+    pipe, program = bench.pipe(), bench.folder / "program.py"
     program.write_text(PROGRAM)
     env = place.environment | {
         "STANDIN_LOG": str(bench.folder / "log"), "STANDIN_QUEUE": str(QUEUED), "PYTHONPATH": str(ROOT)
     }  # fmt: skip
-    words = [sys.executable, str(program), str(bench.folder / "launched"), str(news.path), how]
+    arguments = [sys.executable, str(program), str(bench.folder / "launched"), str(pipe.path), on_sigterm]
     task = TaskLaunch(
-        0, "worker", 0, "node", (CARD.id,), ("/bin/sh", "-c", f"exec {shlex.join(words)}"),
+        0, "worker", 0, "node", (CARD.id,), ("/bin/sh", "-c", f"exec {shlex.join(arguments)}"),
         share=Share(memory_bytes=100 * MIB), env=env,
     )  # fmt: skip
     bench.launch("job", tasks=(task,))
     bench.reports.started("job")
     eventually(lambda: (bench.folder / "launched").exists() and launched(bench) > 2 * QUEUED)
-    return news
+    return pipe
 
 
 def launched(bench: Bench) -> int:
@@ -93,34 +93,32 @@ def launched(bench: Bench) -> int:
     return struct.unpack("Q", content)[0] if len(content) == 8 else 0
 
 
-def done(bench: Bench) -> int:
+def completed(bench: Bench) -> int:
     return sum(line.name == "add" for line in read_log(bench.folder / "log"))
 
 
-def test_a_program_that_dies_of_the_signal_leaves_no_kernel_behind(
+def test_no_kernel_is_cut_off_when_sigterm_kills_the_program(
     bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 30.0)  # however busy this machine is
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 30.0)  # enough for a busy machine
     start(bench, place, "dies")
     bench.engine.stop("job", 0, "enough", 600.0)
     assert bench.reports.ended("job").how == "stopped"
-    assert done(bench) >= launched(bench) > 2 * QUEUED
+    assert completed(bench) >= launched(bench) > 2 * QUEUED
 
 
 def test_kernel_is_cut_off_without_the_pause(bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test before this one says nothing."""
+    """Shows that the pause is the cause in the previous test."""
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 0.0)
     start(bench, place, "dies")
     bench.engine.stop("job", 0, "enough", 600.0)
     assert bench.reports.ended("job").how == "stopped"
-    assert done(bench) < launched(bench)
+    assert completed(bench) < launched(bench)
 
 
-def test_a_program_that_saves_its_work_has_the_card_for_that(
-    bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_can_use_the_card_to_save_its_work(bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 30.0)
-    news = start(bench, place, "saves")
+    pipe = start(bench, place, "saves")
     bench.engine.stop("job", 0, "enough", 600.0)
-    assert news.next() == "saved"
+    assert pipe.next() == "saved"
     assert bench.reports.ended("job").how == "stopped"

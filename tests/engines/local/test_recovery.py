@@ -1,4 +1,4 @@
-"""What a new service makes of run folders that it finds."""
+"""Tests of recovery: how a new service treats the run folders and processes that it finds."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from gpusquad.engines.local import adoption, claim, orphans, processes
 from gpusquad.engines.local.processes import ProcessIdentity
 from gpusquad.engines.local.status import StatusFile
 from tests.engines.contract import FOREVER
-from tests.engines.harness import PATIENCE_S, Bench, eventually, lines
-from tests.engines.local.helpers import COUNT_ME, is_alive, run_folder, supervisor_pid, wait_gone
+from tests.engines.harness import TIMEOUT_S, Bench, eventually, lines
+from tests.engines.local.helpers import RECORD_RUN, is_alive, run_folder, supervisor_pid, wait_gone
 
 
-def test_a_reused_process_id_is_not_the_supervisor(bench: Bench, home: Path) -> None:
-    """This very process has the number that the claim names, but started at another time."""
+def test_reused_pid_is_not_the_supervisor(bench: Bench, home: Path) -> None:
+    """The test process has the pid of the claim, but another start time."""
     folder = run_folder(home, "job")
     folder.make()
-    me = processes.identity(os.getpid())
-    assert me is not None
-    claim.take(folder, ProcessIdentity(me.pid, me.start_ticks - 1, me.boot_id))
+    own = processes.identity(os.getpid())
+    assert own is not None
+    claim.take(folder, ProcessIdentity(own.pid, own.start_ticks - 1, own.boot_id))
     bench.engine.recover([("job", 0)])
     end = bench.reports.ended("job")
     assert (end.how, end.never_started) == ("lost", True)
 
 
-def test_a_process_of_another_boot_is_not_the_supervisor(bench: Bench, home: Path) -> None:
+def test_process_of_another_boot_is_not_the_supervisor(bench: Bench, home: Path) -> None:
     folder = run_folder(home, "job")
     folder.make()
-    me = processes.identity(os.getpid())
-    assert me is not None
-    claim.take(folder, ProcessIdentity(me.pid, me.start_ticks, "another boot"))
+    own = processes.identity(os.getpid())
+    assert own is not None
+    claim.take(folder, ProcessIdentity(own.pid, own.start_ticks, "another boot"))
     StatusFile.make(folder, 1).write(
-        {"phase": "running", "boot_id": "another boot", "tasks": [[me.pid, me.start_ticks]]}
+        {"phase": "running", "boot_id": "another boot", "tasks": [[own.pid, own.start_ticks]]}
     )
     bench.engine.recover([("job", 0)])
     end = bench.reports.ended("job")
     assert (end.how, end.never_started) == ("lost", False)
 
 
-def test_a_claim_that_cannot_be_read(bench: Bench, home: Path) -> None:
+def test_attempt_with_an_unreadable_claim_is_lost(bench: Bench, home: Path) -> None:
     folder = run_folder(home, "job")
     folder.make()
     Path(folder.claim).write_text("")
@@ -67,33 +67,33 @@ def test_recorded_outcome_stands_when_the_supervisor_died(bench: Bench, home: Pa
     assert isinstance(found, adoption.EndedAttempt)
 
 
-def test_a_late_supervisor_finds_the_folder_taken(bench: Bench, home: Path) -> None:
-    """Begun by a service that died, it comes to its claim after the next service has given the attempt up."""
+def test_late_supervisor_does_not_run_a_lost_attempt(bench: Bench, home: Path) -> None:
+    """The supervisor of a dead service tries to claim the folder after the next service gave up the attempt."""
     ran = bench.folder / "ran"
     bench.engine.recover([("job", 0)])
     bench.reports.ended("job")
-    assert run_supervisor(run_folder(home, "job").path, order(f"{COUNT_ME}{ran}")) == 4
+    assert run_supervisor(run_folder(home, "job").path, order(f"{RECORD_RUN}{ran}")) == 4
     assert lines(ran) == []
 
 
-def test_an_order_that_was_cut_short(home: Path, tmp_path: Path) -> None:
+def test_supervisor_rejects_a_truncated_order(home: Path, tmp_path: Path) -> None:
     folder = run_folder(home, "job")
     folder.make()
-    whole = order(f"{COUNT_ME}{tmp_path}/ran")
-    for length in (0, 1, len(whole) // 2, len(whole) - 1):
-        assert run_supervisor(folder.path, whole[:length]) == 3
+    complete = order(f"{RECORD_RUN}{tmp_path}/ran")
+    for length in (0, 1, len(complete) // 2, len(complete) - 1):
+        assert run_supervisor(folder.path, complete[:length]) == 3
     assert claim.read(folder) is None
     assert lines(tmp_path / "ran") == []
 
 
-def test_an_unclaimed_folder_that_the_store_does_not_know(bench: Bench, home: Path) -> None:
-    """A supervisor may be on its way there."""
+def test_unclaimed_folder_that_the_store_does_not_know_is_claimed(bench: Bench, home: Path) -> None:
+    """A supervisor may still be starting for it."""
     ran = bench.folder / "ran"
     folder = run_folder(home, "job")
     folder.make()
     bench.engine.recover([])
     eventually(lambda: claim.read(folder))
-    assert run_supervisor(folder.path, order(f"{COUNT_ME}{ran}")) == 4
+    assert run_supervisor(folder.path, order(f"{RECORD_RUN}{ran}")) == 4
     assert lines(ran) == []
 
 
@@ -108,29 +108,29 @@ def order(command: str) -> bytes:
 def run_supervisor(folder: str, data: bytes) -> int:
     program = Path(adoption.__file__).with_name("supervisor") / "__main__.py"
     command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), folder]
-    return subprocess.run(command, input=data, timeout=PATIENCE_S, stdout=subprocess.DEVNULL).returncode
+    return subprocess.run(command, input=data, timeout=TIMEOUT_S, stdout=subprocess.DEVNULL).returncode
 
 
-def test_orphans_are_found_by_their_variables(bench: Bench, home: Path) -> None:
-    """Where there are no control groups, and the supervisor is dead, nothing else tells whose they are."""
+def test_orphans_are_found_by_their_environment(bench: Bench, home: Path) -> None:
+    """Without cgroups and supervisor, only the environment shows the owner."""
     folder = run_folder(home, "job")
     folder.make()
     claim.take(folder, ProcessIdentity(1, 1, processes.boot_id()))
-    mine = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
-    others = [
-        {**mine, "GPUSQUAD_ATTEMPT": "1"},
-        {**mine, "GPUSQUAD_JOB": "job2"},
-        {**mine, "GPUSQUAD_PROGRESS": "/another/home/runs/job/0/progress/0"},
+    own_env = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
+    other_envs = [
+        {**own_env, "GPUSQUAD_ATTEMPT": "1"},
+        {**own_env, "GPUSQUAD_JOB": "job2"},
+        {**own_env, "GPUSQUAD_PROGRESS": "/another/home/runs/job/0/progress/0"},
     ]
-    stray = subprocess.Popen(["sleep", "600"], env=mine, start_new_session=True)
-    spared = [subprocess.Popen(["sleep", "600"], env=env, start_new_session=True) for env in others]
+    orphan = subprocess.Popen(["sleep", "600"], env=own_env, start_new_session=True)
+    spared = [subprocess.Popen(["sleep", "600"], env=env, start_new_session=True) for env in other_envs]
     try:
         bench.engine.stop("job", 0, "not the others", 0.0)
         bench.reports.ended("job")
-        assert stray.wait(PATIENCE_S) == -signal.SIGKILL
+        assert orphan.wait(TIMEOUT_S) == -signal.SIGKILL
         assert all(is_alive(process.pid) for process in spared)
     finally:
-        for process in [stray, *spared]:
+        for process in [orphan, *spared]:
             process.kill()
             process.wait()
 
@@ -142,26 +142,26 @@ def test_orphans_of_long_ended_attempts_are_found(bench: Bench, home: Path, fold
     folder = run_folder(home, "job")
     if folder_is_gone:
         shutil.rmtree(home / "runs" / "job")
-    mine = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
-    stray = subprocess.Popen(["sleep", "600"], env=mine, start_new_session=True)
+    env = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
+    orphan = subprocess.Popen(["sleep", "600"], env=env, start_new_session=True)
     reports = bench.restart()
     bench.engine.recover([])
-    assert stray.wait(PATIENCE_S) == -signal.SIGKILL
+    assert orphan.wait(TIMEOUT_S) == -signal.SIGKILL
     assert reports.all == []
 
 
 @pytest.mark.parametrize("name", ["../../etc", "job/..", ""])
-def test_forged_variables_are_ignored(name: str) -> None:
+def test_forged_environment_is_ignored(name: str) -> None:
     def folder_of(key):
         return run_folder(Path("/home/g"), *key)
 
     env = {"GPUSQUAD_JOB": name, "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": "/home/g/runs/x/0/progress/0"}
-    liar = subprocess.Popen(["sleep", "600"], env=env)
+    forger = subprocess.Popen(["sleep", "600"], env=env)
     try:
         assert not {key for key in orphans.marked_keys(folder_of) if key[0] == name}
     finally:
-        liar.kill()
-        liar.wait()
+        forger.kill()
+        forger.wait()
 
 
 def test_tasks_die_with_their_supervisor(bench: Bench, home: Path) -> None:
@@ -178,7 +178,7 @@ def test_tasks_die_with_their_supervisor(bench: Bench, home: Path) -> None:
     assert not any(isinstance(report, AttemptStarted) for report in reports.all)
 
 
-def test_ports_of_adopted_gangs_are_not_given_again(bench: Bench, home: Path) -> None:
+def test_ports_of_adopted_gangs_stay_reserved(bench: Bench, home: Path) -> None:
     bench.launch("job", FOREVER)
     bench.reports.started("job")
     reports = bench.restart()

@@ -1,4 +1,4 @@
-"""Parts of cards: given before a gang starts, told to its tasks, changed while it runs, taken back at its end."""
+"""Tests of shares: attached before a gang starts, passed to its tasks, changed while it runs, released at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.job import Share, Slo
 from gpusquad.model.sharing_params import SharingParams
-from tests.engines.harness import PATIENCE_S, Bench, News, eventually, launch
+from tests.engines.harness import TIMEOUT_S, Bench, TaskPipe, eventually, launch
 
 GIB = 2**30
 CARD = Card("GPU-a", "H200", 140 * GIB, 132)
@@ -25,45 +25,45 @@ HALF = Share(8 * GIB, 500)
 
 
 class FakeQuota(NoSharing):
-    """Remembers what it was asked; answers when it may."""
+    """Records its calls; answers when ``may_answer`` is set."""
 
     absence = ""
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
-        self.tenants: dict[tuple[str, str], SharingParams] = {}
+        self.clients: dict[tuple[str, str], SharingParams] = {}
         self.problems: list[Exception] = []
         self.env: dict[str, str] = {"LD_PRELOAD": "/lib/ours.so", "GPUSQUAD_TENANT": "/run/tenants/3"}
         self.notes: tuple[str, ...] = ()
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self.is_asked = threading.Event()
+        self.attach_called = threading.Event()
         self.busy: dict[str, threading.Event] = {}
-        """By owner: set when what it has on the card is done."""
+        """By owner: set when its work on the card is done."""
 
     def attach(
         self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
     ) -> Attachment:
         self.calls.append(("attach", tuple(cards), holder, share, sharing_params))
-        self.is_asked.set()
-        assert self.may_answer.wait(PATIENCE_S)
+        self.attach_called.set()
+        assert self.may_answer.wait(TIMEOUT_S)
         if self.problems:
             raise self.problems.pop(0)
-        self.tenants[holder.owner, holder.part] = sharing_params
+        self.clients[holder.owner, holder.part] = sharing_params
         return Attachment(env=self.env, notes=self.notes)
 
     def change(self, holder: Holder, sharing_params: SharingParams) -> None:
         self.calls.append(("change", holder.owner, holder.part, sharing_params))
-        if (holder.owner, holder.part) in self.tenants:
-            self.tenants[holder.owner, holder.part] = sharing_params
+        if (holder.owner, holder.part) in self.clients:
+            self.clients[holder.owner, holder.part] = sharing_params
 
     def release_all_but(self, owners: set[str]) -> None:
         self.calls.append(("release_all_but", owners))
-        self.tenants = {key: sharing_params for key, sharing_params in self.tenants.items() if key[0] in owners}
+        self.clients = {key: sharing_params for key, sharing_params in self.clients.items() if key[0] in owners}
 
     def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
         self.calls.append(("pause", [f"{holder.owner}/{holder.part}" for holder in holders], within_s))
-        assert self.busy.get(holders[0].owner, self.may_answer).wait(PATIENCE_S)
+        assert self.busy.get(holders[0].owner, self.may_answer).wait(TIMEOUT_S)
         if self.problems:
             raise self.problems.pop(0)
         return True
@@ -77,7 +77,7 @@ class FakeQuota(NoSharing):
 
     @property
     def owners(self) -> set[str]:
-        return {owner for owner, _ in self.tenants}
+        return {owner for owner, _ in self.clients}
 
 
 @pytest.fixture
@@ -87,18 +87,18 @@ def quota() -> FakeQuota:
 
 @pytest.fixture
 def bench(home: Path, tmp_path: Path, quota: FakeQuota) -> Iterator[Bench]:
-    made = Bench(
+    created = Bench(
         lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD], share_note="as it may be"), tmp_path
     )
-    made.engine.recover([])
-    eventually(lambda: quota.calls)  # from here on it knows all gangs
-    yield made
+    created.engine.recover([])
+    eventually(lambda: quota.calls)  # from now on all gangs are known
+    yield created
     for event in (quota.may_answer, *quota.busy.values()):
         event.set()
-    made.close()
+    created.close()
 
 
-def shared(*commands: str, env: dict[str, str] | None = None) -> tuple[TaskLaunch, ...]:
+def sharing_tasks(*commands: str, env: dict[str, str] | None = None) -> tuple[TaskLaunch, ...]:
     return tuple(
         TaskLaunch(rank, "worker", rank, "node", (CARD.id,), ("/bin/sh", "-c", command), share=HALF, env=env or {})
         for rank, command in enumerate(commands)
@@ -106,22 +106,22 @@ def shared(*commands: str, env: dict[str, str] | None = None) -> tuple[TaskLaunc
 
 
 def test_tasks_get_the_environment_of_their_share(bench: Bench, quota: FakeQuota) -> None:
-    """Ours win over the user's, and what the user wants preloaded is loaded behind ours."""
-    told = bench.folder / "told"
+    """They override the user's variables; the user's LD_PRELOAD is appended."""
+    output = bench.folder / "told"
     quota.env |= {"CUDA_MPS_PIPE_DIRECTORY": "/run/pipes"}
-    # The shell itself complains of a library that is not there, and runs on.
-    say = f'echo "$LD_PRELOAD $GPUSQUAD_TENANT $CUDA_MPS_PIPE_DIRECTORY $OWN" > {told}'
-    own = {"LD_PRELOAD": "/lib/theirs.so", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mine", "OWN": "kept"}
+    # The shell prints a warning about the missing library and continues.
+    write_env = f'echo "$LD_PRELOAD $GPUSQUAD_TENANT $CUDA_MPS_PIPE_DIRECTORY $OWN" > {output}'
+    user_env = {"LD_PRELOAD": "/lib/theirs.so", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mine", "OWN": "kept"}
     sharing_params = SharingParams(2.0, 1, Slo(latency_us=20_000), 5_000_000)
-    bench.launch("job", tasks=shared(say, env=own), sharing_params=sharing_params)
+    bench.launch("job", tasks=sharing_tasks(write_env, env=user_env), sharing_params=sharing_params)
     assert bench.reports.ended("job").how == "succeeded"
-    assert told.read_text() == "/lib/ours.so:/lib/theirs.so /run/tenants/3 /run/pipes kept\n"
+    assert output.read_text() == "/lib/ours.so:/lib/theirs.so /run/tenants/3 /run/pipes kept\n"
     assert quota.calls[1] == ("attach", (CARD,), Holder("job.0", "0", "job"), HALF, sharing_params)
 
 
 def test_each_task_gets_its_own_share_and_notes_are_reported(bench: Bench, quota: FakeQuota) -> None:
     quota.notes = ("time sliced: there is no MPS here",)
-    bench.launch("job", tasks=shared("true", "true"), attempt=3)
+    bench.launch("job", tasks=sharing_tasks("true", "true"), attempt=3)
     assert bench.reports.started("job", 3).note == "as it may be; time sliced: there is no MPS here"
     holders = [call[2] for call in quota.calls if call[0] == "attach"]
     assert [(holder.owner, holder.part) for holder in holders] == [("job.3", "0"), ("job.3", "1")]
@@ -129,8 +129,8 @@ def test_each_task_gets_its_own_share_and_notes_are_reported(bench: Bench, quota
 
 def test_slow_daemon_start_does_not_delay_other_gangs(bench: Bench, quota: FakeQuota) -> None:
     quota.may_answer.clear()
-    bench.launch("waits", tasks=shared("true"))
-    assert quota.is_asked.wait(PATIENCE_S)
+    bench.launch("waits", tasks=sharing_tasks("true"))
+    assert quota.attach_called.wait(TIMEOUT_S)
     bench.launch("whole", "true", cards=(CARD.id,))
     assert bench.reports.ended("whole").how == "succeeded"
     assert not bench.reports.ends("waits")
@@ -141,7 +141,7 @@ def test_slow_daemon_start_does_not_delay_other_gangs(bench: Bench, quota: FakeQ
 def test_gang_fails_with_the_reason_when_its_share_cannot_be_given(bench: Bench, quota: FakeQuota) -> None:
     ran = bench.folder / "ran"
     quota.problems = [Invalid("share.memory", "140 GiB are taken", "ask for less")]
-    bench.launch("job", tasks=shared(f"touch {ran}"))
+    bench.launch("job", tasks=sharing_tasks(f"touch {ran}"))
     end = bench.reports.ended("job")
     assert (end.how, end.never_started) == ("failed", True)
     assert "share.memory: 140 GiB are taken (ask for less)" in end.cause
@@ -154,97 +154,97 @@ def test_gang_fails_with_the_reason_when_its_share_cannot_be_given(bench: Bench,
 @pytest.mark.parametrize("problem", [RuntimeError("the moon"), NotReady("card GPU-a", "its daemon ended: the moon")])
 def test_other_start_failures_are_retryable(bench: Bench, quota: FakeQuota, problem: Exception) -> None:
     quota.problems = [problem]
-    bench.launch("job", tasks=shared("true"))
+    bench.launch("job", tasks=sharing_tasks("true"))
     end = bench.reports.ended("job")
     assert (end.how, end.never_started, "the moon" in end.cause) == ("lost", True, True)
 
 
-def test_a_card_that_is_not_here_is_named(bench: Bench) -> None:
+def test_unknown_card_is_named_in_the_cause(bench: Bench) -> None:
     task = TaskLaunch(0, "worker", 0, "node", ("GPU-b",), ("true",), share=HALF)
     bench.launch("job", tasks=(task,))
     assert "GPU-b" in bench.reports.ended("job").cause
 
 
-def test_a_gang_that_is_stopped_meanwhile_never_starts_and_keeps_nothing(bench: Bench, quota: FakeQuota) -> None:
+def test_gang_stopped_while_attaching_never_starts_and_keeps_no_share(bench: Bench, quota: FakeQuota) -> None:
     ran = bench.folder / "ran"
     quota.may_answer.clear()
-    bench.launch("job", tasks=shared(f"touch {ran}"))
-    assert quota.is_asked.wait(PATIENCE_S)
+    bench.launch("job", tasks=sharing_tasks(f"touch {ran}"))
+    assert quota.attach_called.wait(TIMEOUT_S)
     bench.engine.stop("job", 0, "not wanted", 0.0)
     assert bench.reports.ended("job").how == "stopped"
     quota.may_answer.set()
     eventually(lambda: quota.calls[-1] == ("release_all_but", set()))
-    assert not quota.tenants
+    assert not quota.clients
     assert not ran.exists()
 
 
 def test_shares_are_released_before_the_next_start(bench: Bench, quota: FakeQuota) -> None:
-    news = bench.news()
-    bench.launch("stays", tasks=shared(f"echo here > {news.path}; sleep 600"))
-    assert news.next() == "here"
-    bench.launch("ends", tasks=shared("true"))
+    pipe = bench.pipe()
+    bench.launch("stays", tasks=sharing_tasks(f"echo here > {pipe.path}; sleep 600"))
+    assert pipe.next() == "here"
+    bench.launch("ends", tasks=sharing_tasks("true"))
     bench.reports.ended("ends")
-    bench.launch("next", tasks=shared("true"))
+    bench.launch("next", tasks=sharing_tasks("true"))
     bench.reports.ended("next")
     kinds = [(call[0], call[2].owner if call[0] == "attach" else call[1]) for call in quota.calls]
-    came = kinds.index(("attach", "next.0"))
-    assert ("release_all_but", {"stays.0"}) in kinds[:came]
+    next_start = kinds.index(("attach", "next.0"))
+    assert ("release_all_but", {"stays.0"}) in kinds[:next_start]
 
 
-def test_gangs_found_after_a_restart_keep_their_parts_and_others_lose_theirs(bench: Bench, quota: FakeQuota) -> None:
-    news = bench.news()
-    bench.launch("stays", tasks=shared(f"echo here > {news.path}; sleep 600"))
-    bench.launch("forgotten", tasks=shared("trap 'exit 0' TERM; echo there > " + str(news.path) + "; sleep 600 & wait"))
-    assert {news.next(), news.next()} == {"here", "there"}
+def test_only_recovered_gangs_keep_their_shares_after_a_restart(bench: Bench, quota: FakeQuota) -> None:
+    pipe = bench.pipe()
+    bench.launch("stays", tasks=sharing_tasks(f"echo here > {pipe.path}; sleep 600"))
+    bench.launch(
+        "forgotten", tasks=sharing_tasks("trap 'exit 0' TERM; echo there > " + str(pipe.path) + "; sleep 600 & wait")
+    )
+    assert {pipe.next(), pipe.next()} == {"here", "there"}
     bench.restart()
-    quota.tenants["long-gone.0", "0"] = SharingParams()
+    quota.clients["long-gone.0", "0"] = SharingParams()
     assert quota.owners == {"stays.0", "forgotten.0", "long-gone.0"}
     before = len(quota.calls)
     bench.engine.recover([("stays", 0)])
     bench.reports.started("stays")
     eventually(lambda: quota.owners == {"stays.0"})
     kept = [call[1] for call in quota.calls[before:] if call[0] == "release_all_but"]
-    assert kept[0] == {"stays.0", "forgotten.0"}  # it still ran
+    assert kept[0] == {"stays.0", "forgotten.0"}  # still running
     assert kept[-1] == {"stays.0"}
     bench.engine.stop("stays", 0, "enough", 0.0)
     bench.reports.ended("stays")
-    eventually(lambda: not quota.tenants)
+    eventually(lambda: not quota.clients)
 
 
-def test_nothing_is_taken_back_before_all_gangs_are_known(home: Path, tmp_path: Path, quota: FakeQuota) -> None:
-    made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
+def test_no_share_is_released_before_recovery(home: Path, tmp_path: Path, quota: FakeQuota) -> None:
+    created = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
     try:
-        made.launch("job", tasks=shared("true"))
-        made.reports.ended("job")
-        made.launch("next", tasks=shared("true"))
-        made.reports.ended("next")
+        created.launch("job", tasks=sharing_tasks("true"))
+        created.reports.ended("job")
+        created.launch("next", tasks=sharing_tasks("true"))
+        created.reports.ended("next")
         assert [call[0] for call in quota.calls] == ["attach", "attach"]
     finally:
-        made.close()
+        created.close()
 
 
-def test_share_of_an_attempt_that_ended_during_downtime_is_released(
-    home: Path, tmp_path: Path, quota: FakeQuota
-) -> None:
-    """Until all gangs are known, such parts are not given back: nobody is to fail for that."""
+def test_refused_share_is_retried_after_recovery(home: Path, tmp_path: Path, quota: FakeQuota) -> None:
+    """Before recovery, shares of ended attempts are not released yet, so a refusal may be temporary."""
     quota.problems = [Invalid("tenant.quota_bytes", "8 of 0 bytes that nobody holds", "ask for less")]
-    made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
+    created = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
     try:
-        made.launch("job", tasks=shared("true"))
+        created.launch("job", tasks=sharing_tasks("true"))
         eventually(lambda: not quota.problems)
-        made.engine.recover([])
-        assert made.reports.ended("job").how == "succeeded"
+        created.engine.recover([])
+        assert created.reports.ended("job").how == "succeeded"
     finally:
-        made.close()
+        created.close()
 
 
 def test_new_slo_reaches_every_task(bench: Bench, quota: FakeQuota) -> None:
-    news = bench.news()
-    bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600", "sleep 600"))
-    assert news.next() == "here"
+    pipe = bench.pipe()
+    bench.launch("job", tasks=sharing_tasks(f"echo here > {pipe.path}; sleep 600", "sleep 600"))
+    assert pipe.next() == "here"
     urgent = SharingParams(weight=3.0, priority=2)
     bench.engine.change("job", 0, 2, urgent)
-    eventually(lambda: quota.tenants == {("job.0", "0"): urgent, ("job.0", "1"): urgent})
+    eventually(lambda: quota.clients == {("job.0", "0"): urgent, ("job.0", "1"): urgent})
 
 
 def test_peak_of_each_task_comes_from_the_card_manager(bench: Bench, quota: FakeQuota) -> None:
@@ -254,62 +254,60 @@ def test_peak_of_each_task_comes_from_the_card_manager(bench: Bench, quota: Fake
     assert list(bench.engine.peak_memory_bytes("job", 1, 2)) == [5, 7]
 
 
-def test_the_work_of_tasks_that_do_not_end_is_taken_off_the_card_before_they_are_killed(
-    bench: Bench, quota: FakeQuota
-) -> None:
-    news = bench.news()
-    deaf = f"trap '' TERM; echo here > {news.path}; while :; do sleep 1; done"
-    bench.launch("job", tasks=shared(deaf, deaf))
-    assert [news.next(), news.next()] == ["here", "here"]
+def test_tasks_that_ignore_sigterm_are_drained_before_they_are_killed(bench: Bench, quota: FakeQuota) -> None:
+    pipe = bench.pipe()
+    ignores_term = f"trap '' TERM; echo here > {pipe.path}; while :; do sleep 1; done"
+    bench.launch("job", tasks=sharing_tasks(ignores_term, ignores_term))
+    assert [pipe.next(), pipe.next()] == ["here", "here"]
     bench.engine.stop("job", 0, "enough", 1.0)
     assert bench.reports.ended("job").how == "stopped"
-    both = [("drain", "job.0", "0"), ("drain", "job.0", "1")]
-    eventually(lambda: [call for call in quota.calls if call[0] == "drain"] == both)
+    expected = [("drain", "job.0", "0"), ("drain", "job.0", "1")]
+    eventually(lambda: [call for call in quota.calls if call[0] == "drain"] == expected)
 
 
 def test_work_on_the_card_finishes_before_sigterm(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nobody else waits for that."""
-    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
+    """Other gangs do not wait for it."""
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * TIMEOUT_S)
     quota.busy["job.0"] = threading.Event()
-    told = start(bench, "job", "other")
+    pipe = start(bench, "job", "other")
     bench.engine.stop("job", 0, "enough", 600.0)
     eventually(lambda: quota.pauses() == [(["job.0/0"], 600.0)])
     bench.engine.stop("other", 0, "enough", 600.0)
-    assert told.next() == "other is told"
+    assert pipe.next() == "other is told"
     assert bench.reports.ended("other").how == "stopped"
     quota.busy["job.0"].set()
-    assert told.next() == "job is told"
+    assert pipe.next() == "job is told"
     end = bench.reports.ended("job")
     assert (end.how, end.cause) == ("stopped", "enough")
 
 
-@pytest.mark.parametrize(("grace_s", "waits_s"), [(600.0, 0.3), (0.1, 0.1)])
+@pytest.mark.parametrize(("grace_s", "expected_wait_s"), [(600.0, 0.3), (0.1, 0.1)])
 def test_stop_proceeds_when_a_card_hangs(
-    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch, grace_s: float, waits_s: float
+    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch, grace_s: float, expected_wait_s: float
 ) -> None:
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 0.3)
     quota.busy["job.0"] = threading.Event()
-    told = start(bench, "job")
+    pipe = start(bench, "job")
     bench.engine.stop("job", 0, "enough", grace_s)
-    assert told.next() == "job is told"
+    assert pipe.next() == "job is told"
     assert bench.reports.ended("job").how == "stopped"
-    assert quota.pauses() == [(["job.0/0"], waits_s)]
+    assert quota.pauses() == [(["job.0/0"], expected_wait_s)]
 
 
 def test_stop_proceeds_when_waiting_for_the_card_fails(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
-    told = start(bench, "job")
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * TIMEOUT_S)
+    pipe = start(bench, "job")
     quota.problems = [RuntimeError("the moon")]
     bench.engine.stop("job", 0, "enough", 600.0)
-    assert told.next() == "job is told"
+    assert pipe.next() == "job is told"
 
 
 def test_stop_without_grace_does_not_wait(bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * TIMEOUT_S)
     start(bench, "job", "late")
     bench.engine.stop("job", 0, "now", 0.0)
     assert bench.reports.ended("job").how == "stopped"
@@ -325,47 +323,47 @@ def test_stop_without_grace_does_not_wait(bench: Bench, quota: FakeQuota, monkey
 def test_stop_is_sent_when_the_service_ends_meanwhile(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * TIMEOUT_S)
     quota.busy["job.0"] = threading.Event()
-    told = start(bench, "job")
+    pipe = start(bench, "job")
     bench.engine.stop("job", 0, "enough", 600.0)
     eventually(quota.pauses)
     bench.restart()
-    assert told.next() == "job is told"
+    assert pipe.next() == "job is told"
     bench.engine.recover([("job", 0)])
     assert bench.reports.ended("job").cause == "enough"
 
 
-def start(bench: Bench, *names: str) -> News:
-    """Gangs that say when they are told to end, and do."""
-    news = bench.news()
+def start(bench: Bench, *names: str) -> TaskPipe:
+    """Start gangs that write a line on SIGTERM and exit."""
+    pipe = bench.pipe()
     for name in names:
-        says = f"trap 'echo {name} is told > {news.path}; exit' TERM; echo {name} > {news.path}; sleep 600 & wait"
-        bench.launch(name, tasks=shared(says))
-        assert news.next() == name
+        command = f"trap 'echo {name} is told > {pipe.path}; exit' TERM; echo {name} > {pipe.path}; sleep 600 & wait"
+        bench.launch(name, tasks=sharing_tasks(command))
+        assert pipe.next() == name
         bench.reports.started(name)
-    return news
+    return pipe
 
 
-def test_tasks_that_end_in_their_grace_time_are_left_alone(bench: Bench, quota: FakeQuota) -> None:
-    news = bench.news()
-    bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600"))
-    assert news.next() == "here"
+def test_tasks_that_end_within_their_grace_are_not_drained(bench: Bench, quota: FakeQuota) -> None:
+    pipe = bench.pipe()
+    bench.launch("job", tasks=sharing_tasks(f"echo here > {pipe.path}; sleep 600"))
+    assert pipe.next() == "here"
     bench.engine.stop("job", 0, "enough", 600.0)
     assert bench.reports.ended("job").how == "stopped"
     assert not [call for call in quota.calls if call[0] == "drain"]
 
 
 def test_error_in_one_call_does_not_end_the_loop() -> None:
-    class Broken(FakeQuota):
+    class BrokenQuota(FakeQuota):
         def release_all_but(self, owners: set[str]) -> None:
             raise RuntimeError("the moon")
 
-    shares = Shares(Broken(), {CARD.id: CARD})
+    shares = Shares(BrokenQuota(), {CARD.id: CARD})
     shares.start()
     answers: list[ShareEnvironment | Exception] = []
     shares.keep_only([])
-    shares.give(launch("job", tasks=shared("true"), run_as=(1000, 100)), answers.append)
+    shares.give(launch("job", tasks=sharing_tasks("true"), run_as=(1000, 100)), answers.append)
     shares.close()
     assert [type(answer) for answer in answers] == [ShareEnvironment]
 
@@ -373,7 +371,7 @@ def test_error_in_one_call_does_not_end_the_loop() -> None:
 def test_user_of_the_tasks_is_passed_on(quota: FakeQuota) -> None:
     shares = Shares(quota, {CARD.id: CARD})
     shares.start()
-    shares.give(launch("job", tasks=shared("true"), run_as=(1000, 100)), lambda given: None)
+    shares.give(launch("job", tasks=sharing_tasks("true"), run_as=(1000, 100)), lambda given: None)
     shares.close()
     assert quota.calls[0][2].run_as == (1000, 100)
 
@@ -387,9 +385,9 @@ def test_user_of_the_tasks_is_passed_on(quota: FakeQuota) -> None:
         ("GPU-a.1of2", None, False, True),
     ],
 )
-def test_shares_and_virtual_cards_are_passed_on(
+def test_has_parts_is_true_for_shares_and_virtual_cards_on_real_gpus(
     card: str, share: Share | None, simulated: bool, expected: bool
 ) -> None:
     task = TaskLaunch(0, "worker", 0, "node", (card,), ("true",), share=share)
-    made: Launch = launch("job", tasks=(task,), simulated=simulated)
-    assert has_parts(made) is expected
+    gang: Launch = launch("job", tasks=(task,), simulated=simulated)
+    assert has_parts(gang) is expected

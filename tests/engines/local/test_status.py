@@ -1,4 +1,4 @@
-"""The status survives whatever happens to its writer."""
+"""Tests of the files of a run folder: status, claim and stop request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpusquad.engines.local.status import StatusFile
 from gpusquad.engines.local.stop_file import StopRequest
 
 
-def made(tmp_path: Path) -> RunFolder:
+def run_folder(tmp_path: Path) -> RunFolder:
     folder = RunFolder(str(tmp_path / "run"))
     folder.make()
     return folder
 
 
-def test_the_newest_is_read(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+def test_newest_status_is_read(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
     assert status.read(folder) is None
     file = StatusFile.make(folder, 1)
     assert status.read(folder) is None
@@ -34,16 +34,16 @@ def test_the_newest_is_read(tmp_path: Path) -> None:
 
 
 def test_new_status_writer_continues_the_file(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+    folder = run_folder(tmp_path)
     StatusFile.make(folder, 1).write({"number": 1})
     StatusFile.take_over(folder).write({"number": 2})
     assert status.read(folder) == {"number": 2}
 
 
 @given(cut=st.integers(0, 32 * 1024), garbage=st.binary(max_size=100))
-def test_a_writer_killed_while_writing(tmp_path_factory, cut: int, garbage: bytes) -> None:
-    """Half of the new slot, then what was there before or anything else: the older one stands."""
-    folder = made(tmp_path_factory.mktemp("home"))
+def test_previous_status_is_read_when_the_writer_was_killed(tmp_path_factory, cut: int, garbage: bytes) -> None:
+    """A slot that was written in part, followed by old or arbitrary bytes, leaves the previous status valid."""
+    folder = run_folder(tmp_path_factory.mktemp("home"))
     file = StatusFile.make(folder, 1)
     file.write({"number": 1})
     file.write({"number": 2})
@@ -59,8 +59,8 @@ def test_a_writer_killed_while_writing(tmp_path_factory, cut: int, garbage: byte
     assert found["number"] in (2, 3)
 
 
-def test_a_status_that_is_too_long_is_shortened(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+def test_long_status_is_shortened(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
     file = StatusFile.make(folder, 1)
     end = {"how": "failed", "cause": "x" * 50_000, "first": {"task": 0, "cause": "x" * 50_000}, "never_started": False}
     file.write({"phase": "ended", "end": end, "logs": [[1, 2]] * 10_000})
@@ -69,8 +69,8 @@ def test_a_status_that_is_too_long_is_shortened(tmp_path: Path) -> None:
     assert (found["phase"], found["end"]["how"]) == ("ended", "failed")
 
 
-def test_one_claim(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+def test_folder_is_claimed_only_once(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
     assert claim.read(folder) is None
     assert claim.take(folder, ProcessIdentity(1, 2, "boot"))
     assert not claim.take(folder, ProcessIdentity(3, 4, "boot"))
@@ -82,8 +82,8 @@ def test_one_claim(tmp_path: Path) -> None:
     assert sorted(os.listdir(folder.path)) == ["claim", "logs", "progress"]
 
 
-def test_a_claim_that_cannot_be_read_is_still_one(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+def test_unreadable_claim_is_still_a_claim(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
     Path(folder.claim).write_text("")
     found = claim.read(folder)
     assert found is not None
@@ -92,7 +92,7 @@ def test_a_claim_that_cannot_be_read_is_still_one(tmp_path: Path) -> None:
 
 
 def test_preparing_the_stop_file_keeps_an_existing_request(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+    folder = run_folder(tmp_path)
     assert stop_file.read(folder) is None
     stop_file.ask(folder, StopRequest("왜냐하면 " * 1000, 1.5))
     stop_file.reserve(folder)
@@ -104,7 +104,7 @@ def test_preparing_the_stop_file_keeps_an_existing_request(tmp_path: Path) -> No
 
 
 def test_prepared_stop_file_is_no_stop_request(tmp_path: Path) -> None:
-    folder = made(tmp_path)
+    folder = run_folder(tmp_path)
     stop_file.reserve(folder)
     assert stop_file.read(folder) is None
     stop_file.ask(folder, StopRequest("now", 0.0))
@@ -114,7 +114,7 @@ def test_prepared_stop_file_is_no_stop_request(tmp_path: Path) -> None:
     assert found.cause == "now, please"
 
 
-def test_a_file_is_placed_whole_or_not(tmp_path: Path) -> None:
+def test_atomic_file_is_placed_once_and_completely(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     assert atomic_file.place(path, b"first")
     assert not atomic_file.place(path, b"second")

@@ -1,4 +1,4 @@
-"""What is made for a job is found as that job: the same tasks in the same order, under the id that was foretold."""
+"""Tests of Kubernetes manifests for a job: read back, they give the same job, tasks in order and id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 requests = st.builds(
     Request, gpus=st.integers(0, 8), cpu_milli=st.integers(0, 10**5), memory_bytes=st.integers(0, 2**40),
     gpu_models=st.sampled_from([(), ("A100",), ("A100", "H100")]), min_card_memory_bytes=st.integers(0, 2**37),
-).map(lambda asked: asked if asked.gpus else replace(asked, gpu_models=(), min_card_memory_bytes=0)) | st.builds(
+).map(lambda task: task if task.gpus else replace(task, gpu_models=(), min_card_memory_bytes=0)) | st.builds(
     Request, share=st.builds(Share, st.integers(1, 2**37), st.integers(0, 100).map(lambda percent: 10 * percent),
                              st.sampled_from(["shared", "isolated"]))
 )  # fmt: skip
@@ -49,31 +49,35 @@ jobs = st.builds(
 )  # fmt: skip
 
 
-def wanted(job: Job, **more) -> JobObjectRequest:
+def object_request(job: Job, **more) -> JobObjectRequest:
     return JobObjectRequest(job, MARK, tuple(TaskProgram(("run", role.name)) for role in job.roles), **more)
 
 
 def pods_of(plan: JobManifests) -> tuple[list[Object], dict[str, Object]]:
-    """As the controller of Jobs would make them."""
+    """Pods as the Job controller creates them, and their owners by name."""
     pods, owners = [], {}
     for number, job in enumerate(plan.jobs):
         name, template = job["metadata"]["name"], job["spec"]["template"]
         owners[name] = {**job, "metadata": {**job["metadata"], "uid": f"job-{number}"}}
         for index in range(job["spec"]["completions"]):
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"job-{number}", "controller": True}
-            said = {**template["metadata"]["annotations"], "batch.kubernetes.io/job-completion-index": str(index)}
+            annotations = {
+                **template["metadata"]["annotations"],
+                "batch.kubernetes.io/job-completion-index": str(index),
+            }
             pods.append({
                 "metadata": {"name": f"{name}-{index}-{random.randrange(10**6)}", "namespace": plan.namespace,
-                             "uid": f"{name}/{index}", "labels": template["metadata"]["labels"], "annotations": said,
-                             "creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]},
+                             "uid": f"{name}/{index}", "labels": template["metadata"]["labels"],
+                             "annotations": annotations, "creationTimestamp": "2026-01-01T00:00:00Z",
+                             "ownerReferences": [owner]},
                 "spec": template["spec"],
             })  # fmt: skip
     return pods, owners
 
 
 @given(jobs)
-def test_what_is_made_is_found_as_what_was_asked_for(job: Job):
-    plan = plan_of(wanted(job), SETTINGS)
+def test_job_read_from_its_manifests_equals_the_requested_job(job: Job):
+    plan = plan_of(object_request(job), SETTINGS)
     pods, owners = pods_of(plan)
     random.shuffle(pods)
     members = [membership_of(pod, lambda group, kind, namespace, name: owners[name]) for pod in pods]
@@ -89,64 +93,66 @@ def test_what_is_made_is_found_as_what_was_asked_for(job: Job):
         job.checkpoint.every_us, job.checkpoint.preemptible
     )  # fmt: skip
     assert found.job.slo == job.slo
-    asked = [role.request for role in job.roles for _ in range(role.count)]
-    got = [replace(role.request, extras=()) for role in found.job.roles for _ in range(role.count)]
-    assert got == asked
-    places = [(pod["spec"]["containers"][0]["command"][-1], pod["metadata"]["uid"]) for pod in found.members]
-    assert [role for role, _ in places] == [literal(role.name) for role in job.roles for _ in range(role.count)]
-    indexes = [int(uid.rpartition("/")[2]) for _, uid in places]
+    requested = [role.request for role in job.roles for _ in range(role.count)]
+    found_requests = [replace(role.request, extras=()) for role in found.job.roles for _ in range(role.count)]
+    assert found_requests == requested
+    commands_and_uids = [(pod["spec"]["containers"][0]["command"][-1], pod["metadata"]["uid"]) for pod in found.members]
+    assert [role for role, _ in commands_and_uids] == [
+        literal(role.name) for role in job.roles for _ in range(role.count)
+    ]
+    indexes = [int(uid.rpartition("/")[2]) for _, uid in commands_and_uids]
     assert indexes == [index for role in job.roles for index in range(role.count)]
 
 
 @given(st.text(max_size=200), st.lists(texts, min_size=1, max_size=6, unique=True))
-def test_names_are_those_of_hosts_and_differ(name: str, roles: list[str]):
+def test_job_names_are_distinct_dns_labels(name: str, roles: list[str]):
     group = group_name(name, MARK)
     names = job_names(group, roles)
     assert len({*names}) == len(roles)
-    for each in (group, *names):
-        assert LABEL.fullmatch(each), each
-        assert len(f"{each}-99999") <= 63
+    for dns_name in (group, *names):
+        assert LABEL.fullmatch(dns_name), dns_name
+        assert len(f"{dns_name}-99999") <= 63
 
 
 @pytest.mark.parametrize(("text", "label"), [("My Train!", "my-train"), ("42", "job-42"), ("über", "ber"), ("", "job")])
-def test_names_read_like_the_ones_they_are_made_from(text: str, label: str):
+def test_dns_label_keeps_the_readable_part_of_a_name(text: str, label: str):
     assert dns_label(text, 30, "job") == label
 
 
 @given(st.text("$()AB ", max_size=20))
-def test_programs_see_what_their_user_wrote(text: str):
+def test_kubelet_expansion_of_a_literal_gives_the_original_text(text: str):
     assert expanded(literal(text)) == text
 
 
 def expanded(text: str) -> str:
-    """As the kubelet fills in variables, of which there are A and B."""
+    """Text after the kubelet expanded variables, with A and B defined."""
     return re.sub(r"\$\$|\$\(([^)]*)\)", lambda m: "$" if m[0] == "$$" else {"A": "a", "B": "b"}.get(m[1], m[0]), text)
 
 
-def test_secrets_are_in_no_job():
-    plan = plan_of(wanted(one(), secrets={"KEY": "open sesame"}), SETTINGS)
+def test_secrets_are_in_a_secret_and_not_in_the_job():
+    plan = plan_of(object_request(single_task_job(), secrets={"KEY": "open sesame"}), SETTINGS)
     assert "open sesame" not in json.dumps(plan.jobs)
     [secret] = plan.beside
     assert secret["stringData"] == {"KEY": "open sesame"}
-    [entry] = [each for each in env_of(plan) if each["name"] == "KEY"]
+    [entry] = [entry for entry in env_of(plan) if entry["name"] == "KEY"]
     assert entry["valueFrom"]["secretKeyRef"] == {"name": secret["metadata"]["name"], "key": "KEY"}
 
 
-def test_what_stands_beside_goes_with_all_jobs():
-    made = [{"metadata": {"name": name, "uid": f"u-{name}"}} for name in ("a", "b")]
-    owned = owned_by({"metadata": {"name": "x"}}, made)
+def test_objects_beside_the_jobs_are_owned_by_all_jobs():
+    owners = [{"metadata": {"name": name, "uid": f"u-{name}"}} for name in ("a", "b")]
+    owned = owned_by({"metadata": {"name": "x"}}, owners)
     assert [owner["uid"] for owner in owned["metadata"]["ownerReferences"]] == ["u-a", "u-b"]
     assert not any(owner.get("controller") for owner in owned["metadata"]["ownerReferences"])
 
 
-def test_ranks_and_the_first_of_them():
+def test_ranks_and_master_address_are_in_the_environment():
     roles = (Role("learner", 1, Request(gpus=1)), Role("actor", 3, Request(cpu_milli=100)))
-    plan = plan_of(wanted(Job("-", roles, name="rl")), SETTINGS)
-    learner, actor = ({each["name"]: each for each in env_of(plan, number)} for number in (0, 1))
+    plan = plan_of(object_request(Job("-", roles, name="rl")), SETTINGS)
+    learner, actor = ({entry["name"]: entry for entry in env_of(plan, number)} for number in (0, 1))
     assert learner["RANK"]["value"] == "0"
     assert learner["WORLD_SIZE"]["value"] == "4"
     assert learner["MASTER_ADDR"]["value"] == actor["MASTER_ADDR"]["value"] == "rl-01234567-learner-0.rl-01234567"
-    assert "RANK" not in actor, "the shell adds it up"
+    assert "RANK" not in actor, "the shell computes it"
     command = plan.jobs[1]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert expanded(command[2]).startswith("RANK=$((1+JOB_COMPLETION_INDEX));")
     tensorflow = json.loads(actor["TF_CONFIG"]["value"].replace("$(GPUSQUAD_INDEX)", "2"))
@@ -154,15 +160,15 @@ def test_ranks_and_the_first_of_them():
     assert tensorflow["cluster"]["actor"][2] == "rl-01234567-actor-2.rl-01234567:2222"
 
 
-def test_ours_win_over_the_users():
-    job = one()
+def test_gpusquad_variables_override_the_users():
+    job = single_task_job()
     plan = plan_of(JobObjectRequest(job, MARK, (TaskProgram(("x",), {"RANK": "7", "A": "$(B)"}),)), SETTINGS)
-    values = [(each["name"], each.get("value")) for each in env_of(plan)]
+    values = [(entry["name"], entry.get("value")) for entry in env_of(plan)]
     assert ("A", "$$(B)") in values
     assert [value for name, value in values if name == "RANK"] == ["0"]
 
 
-def test_a_share_is_a_slot_with_its_parts():
+def test_share_becomes_one_gpu_with_memory_and_sm_limits():
     resources = resources_of(Request(share=Share(2**30, 255), cpu_milli=500))
     assert resources["limits"] == resources["requests"] == {
         "cpu": "500m", "nvidia.com/gpu": "1", "gpusquad.io/gpu-memory": str(2**30), "gpusquad.io/gpu-sm-percent": "26",
@@ -170,26 +176,28 @@ def test_a_share_is_a_slot_with_its_parts():
 
 
 @given(st.integers(1, 99), st.integers(0, 100))
-def test_parts_of_memory_and_sms_come_back_as_they_were_asked_for(memory_percent: int, sm_percent: int):
+def test_share_in_percent_is_read_back_exactly(memory_percent: int, sm_percent: int):
     share = Share(0, 10 * sm_percent, memory_milli=10 * memory_percent)
     limits = resources_of(Request(share=share))["limits"]
     assert container_share(limits, {}) == share
 
 
-def test_a_place_is_what_is_counted_for_it():
+def test_minimal_share_gets_a_memory_limit():
     assert resources_of(Request(share=Share(sm_milli=1)))["limits"]["gpusquad.io/gpu-memory"] == str(2**30)
     assert "gpusquad.io/gpu-memory" not in resources_of(Request(share=Share(sm_milli=100)))["limits"]
 
 
-def test_every_try_of_the_gang_may_lose_all_its_pods():
-    plan = plan_of(wanted(replace(one(), roles=(Role("task", 4, Request(gpus=1)),)), retries=2), SETTINGS)
+def test_backoff_limit_allows_all_pods_to_fail_in_every_retry():
+    plan = plan_of(
+        object_request(replace(single_task_job(), roles=(Role("task", 4, Request(gpus=1)),)), retries=2), SETTINGS
+    )
     assert plan.jobs[0]["spec"]["backoffLimit"] == 8
 
 
-def test_the_namespace_is_the_tenant_or_what_stands_for_it():
-    assert plan_of(wanted(replace(one(), tenant="vision")), SETTINGS).namespace == "vision"
+def test_namespace_is_the_tenant_or_its_mapped_name():
+    assert plan_of(object_request(replace(single_task_job(), tenant="vision")), SETTINGS).namespace == "vision"
     mapped = replace(SETTINGS, namespaces={"vision": "team-vision"})
-    assert plan_of(wanted(replace(one(), tenant="vision")), mapped).namespace == "team-vision"
+    assert plan_of(object_request(replace(single_task_job(), tenant="vision")), mapped).namespace == "team-vision"
 
 
 @pytest.mark.parametrize(
@@ -201,24 +209,25 @@ def test_the_namespace_is_the_tenant_or_what_stands_for_it():
         (Job("-", (Role("task", 1, Request(gpus=1)),)), replace(SETTINGS, dry_run=True), "kubernetes.dry_run"),
     ],
 )
-def test_what_cannot_be_made_is_refused(job: Job, settings: ManifestSettings, field: str):
+def test_unsupported_job_is_refused(job: Job, settings: ManifestSettings, field: str):
     with pytest.raises(Invalid) as refused:
-        plan_of(wanted(job), settings)
+        plan_of(object_request(job), settings)
     assert refused.value.field == field
 
 
-def test_what_is_no_longer_said_is_taken_away():
-    said = annotation_changes(replace(one(), estimate_us=90_000_000, priority="normal"))
-    assert said["gpusquad.io/estimate"] == "90s"
-    assert said["gpusquad.io/priority"] is None
-    assert said["gpusquad.io/slo"] is None
-    goals = replace(one(), submitted_us=7, slo=Slo(7_200_000_007, 20_000, 5.0, 0.999))
+def test_removed_attributes_remove_their_annotations():
+    changes = annotation_changes(replace(single_task_job(), estimate_us=90_000_000, priority="normal"))
+    assert changes["gpusquad.io/estimate"] == "90s"
+    assert changes["gpusquad.io/priority"] is None
+    assert changes["gpusquad.io/slo"] is None
+    with_slo = replace(single_task_job(), submitted_us=7, slo=Slo(7_200_000_007, 20_000, 5.0, 0.999))
     assert (
-        annotation_changes(goals)["gpusquad.io/slo"] == "deadline=7200s,latency=20ms,throughput=5.0,availability=0.999"
+        annotation_changes(with_slo)["gpusquad.io/slo"]
+        == "deadline=7200s,latency=20ms,throughput=5.0,availability=0.999"
     )
 
 
-def one() -> Job:
+def single_task_job() -> Job:
     return Job("-", (Role("task", 1, Request(gpus=1)),), name="one")
 
 

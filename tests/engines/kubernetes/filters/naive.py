@@ -1,4 +1,4 @@
-"""The same question, answered node by node from the raw objects: slow, plain, and written apart from the real thing."""
+"""A slow, simple reference that decides node by node from the raw objects, independent of the real filters."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def allowed(pod: Object, node: Object, nodes: Sequence[Object], placed: Sequence[Object],
             namespaces: Mapping[str, Mapping[str, str]]) -> bool:  # fmt: skip
-    """``placed`` pods say their node in ``spec.nodeName``."""
-    by_name = {one["metadata"]["name"]: one for one in nodes}
-    there = [
-        (one, by_name[one["spec"]["nodeName"]])
-        for one in placed
-        if one["spec"]["nodeName"] in by_name and one.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+    """Whether the pod may run on the node; ``placed`` pods have their node in ``spec.nodeName``."""
+    by_name = {item["metadata"]["name"]: item for item in nodes}
+    hosted = [
+        (item, by_name[item["spec"]["nodeName"]])
+        for item in placed
+        if item["spec"]["nodeName"] in by_name and item.get("status", {}).get("phase") not in ("Succeeded", "Failed")
     ]
     return (
         schedulable(pod, node)
         and untainted(pod, node)
         and chosen(pod, node)
-        and free_ports(pod, [one for one, where in there if where is node])
-        and near(pod, node, there, namespaces)
-        and apart(pod, node, there, namespaces)
-        and not_repelled(pod, node, there, namespaces)
-        and spread(pod, node, nodes, there)
+        and free_ports(pod, [item for item, host in hosted if host is node])
+        and near(pod, node, hosted, namespaces)
+        and apart(pod, node, hosted, namespaces)
+        and not_repelled(pod, node, hosted, namespaces)
+        and spread(pod, node, nodes, hosted)
     )
 
 
@@ -39,7 +39,7 @@ def schedulable(pod: Object, node: Object) -> bool:
 
 def untainted(pod: Object, node: Object) -> bool:
     hard = [taint for taint in node["spec"].get("taints", ()) if taint["effect"] != "PreferNoSchedule"]
-    return all(any(covers(one, taint) for one in pod["spec"].get("tolerations", ())) for taint in hard)
+    return all(any(covers(toleration, taint) for toleration in pod["spec"].get("tolerations", ())) for taint in hard)
 
 
 def covers(toleration: Object, taint: Object) -> bool:
@@ -63,14 +63,14 @@ def node_term(term: Object, node: Object) -> bool:
     if not expressions and not fields:
         return False
     name = {"metadata.name": node["metadata"]["name"]}
-    return all(expression(one, node["metadata"]["labels"]) for one in expressions) and all(
-        expression(one, name) for one in fields
+    return all(expression(requirement, node["metadata"]["labels"]) for requirement in expressions) and all(
+        expression(requirement, name) for requirement in fields
     )
 
 
-def expression(one: Object, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(one["key"]), one.get("values", [])
-    match one["operator"]:
+def expression(requirement: Object, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(requirement["key"]), requirement.get("values", [])
+    match requirement["operator"]:
         case "In":
             return value in values
         case "NotIn":
@@ -83,29 +83,31 @@ def expression(one: Object, labels: Mapping[str, str]) -> bool:
         number = int(value or "")
     except ValueError:
         return False
-    return number > int(values[0]) if one["operator"] == "Gt" else number < int(values[0])
+    return number > int(values[0]) if requirement["operator"] == "Gt" else number < int(values[0])
 
 
 def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items()) and all(
-        expression(one, labels) for one in selector.get("matchExpressions", ())
+        expression(requirement, labels) for requirement in selector.get("matchExpressions", ())
     )
 
 
 def free_ports(pod: Object, here: Sequence[Object]) -> bool:
-    return not any(ports_clash(one, other) for other_pod in here for one in ports(pod) for other in ports(other_pod))
+    return not any(ports_clash(port, other) for other_pod in here for port in ports(pod) for other in ports(other_pod))
 
 
 def ports(pod: Object) -> list[Object]:
-    return [port for one in pod["spec"]["containers"] for port in one.get("ports", ()) if port.get("hostPort")]
+    return [
+        port for container in pod["spec"]["containers"] for port in container.get("ports", ()) if port.get("hostPort")
+    ]
 
 
-def ports_clash(one: Object, other: Object) -> bool:
-    if one["hostPort"] != other["hostPort"] or one.get("protocol", "TCP") != other.get("protocol", "TCP"):
+def ports_clash(first: Object, second: Object) -> bool:
+    if first["hostPort"] != second["hostPort"] or first.get("protocol", "TCP") != second.get("protocol", "TCP"):
         return False
-    addresses = {one.get("hostIP", "0.0.0.0"), other.get("hostIP", "0.0.0.0")}
+    addresses = {first.get("hostIP", "0.0.0.0"), second.get("hostIP", "0.0.0.0")}
     return len(addresses) == 1 or "0.0.0.0" in addresses
 
 
@@ -134,73 +136,77 @@ def domain(node: Object, key: str) -> str | None:
     return node["metadata"]["labels"].get(key)
 
 
-def near(pod: Object, node: Object, there: Sequence[tuple[Object, Object]], namespaces: Mapping) -> bool:
-    wanted = terms(pod, "podAffinity")
-    if not wanted:
+def near(pod: Object, node: Object, hosted: Sequence[tuple[Object, Object]], namespaces: Mapping) -> bool:
+    required = terms(pod, "podAffinity")
+    if not required:
         return True
-    if any(domain(node, term["topologyKey"]) is None for term in wanted):
+    if any(domain(node, term["topologyKey"]) is None for term in required):
         return False
-    homes = [where for one, where in there if all(term_matches(term, pod, one, namespaces) for term in wanted)]
-    keys = [term["topologyKey"] for term in wanted]
-    if all(any(domain(home, key) == domain(node, key) for home in homes) for key in keys):
+    hosts = [host for other, host in hosted if all(term_matches(term, pod, other, namespaces) for term in required)]
+    keys = [term["topologyKey"] for term in required]
+    if all(any(domain(other_host, key) == domain(node, key) for other_host in hosts) for key in keys):
         return True
-    nobody = all(domain(home, key) is None for home in homes for key in keys)
-    return nobody and all(term_matches(term, pod, pod, namespaces) for term in wanted)
+    none_matches = all(domain(other_host, key) is None for other_host in hosts for key in keys)
+    return none_matches and all(term_matches(term, pod, pod, namespaces) for term in required)
 
 
-def apart(pod: Object, node: Object, there: Sequence[tuple[Object, Object]], namespaces: Mapping) -> bool:
+def apart(pod: Object, node: Object, hosted: Sequence[tuple[Object, Object]], namespaces: Mapping) -> bool:
     return not any(
-        term_matches(term, pod, one, namespaces) and same_domain(node, where, term["topologyKey"])
+        term_matches(term, pod, other, namespaces) and same_domain(node, host, term["topologyKey"])
         for term in terms(pod, "podAntiAffinity")
-        for one, where in there
+        for other, host in hosted
     )
 
 
-def not_repelled(pod: Object, node: Object, there: Sequence[tuple[Object, Object]], namespaces: Mapping) -> bool:
+def not_repelled(pod: Object, node: Object, hosted: Sequence[tuple[Object, Object]], namespaces: Mapping) -> bool:
     return not any(
-        term_matches(term, one, pod, namespaces) and same_domain(node, where, term["topologyKey"])
-        for one, where in there
-        for term in terms(one, "podAntiAffinity")
+        term_matches(term, other, pod, namespaces) and same_domain(node, host, term["topologyKey"])
+        for other, host in hosted
+        for term in terms(other, "podAntiAffinity")
     )
 
 
-def same_domain(one: Object, other: Object, key: str) -> bool:
-    return domain(one, key) is not None and domain(one, key) == domain(other, key)
+def same_domain(first: Object, second: Object, key: str) -> bool:
+    return domain(first, key) is not None and domain(first, key) == domain(second, key)
 
 
-def spread(pod: Object, node: Object, nodes: Sequence[Object], there: Sequence[tuple[Object, Object]]) -> bool:
+def spread(pod: Object, node: Object, nodes: Sequence[Object], hosted: Sequence[tuple[Object, Object]]) -> bool:
     hard = [
-        one
-        for one in pod["spec"].get("topologySpreadConstraints", ())
-        if one["whenUnsatisfiable"] == "DoNotSchedule"
+        item
+        for item in pod["spec"].get("topologySpreadConstraints", ())
+        if item["whenUnsatisfiable"] == "DoNotSchedule"
     ]  # fmt: skip
-    keys = [one["topologyKey"] for one in hard]
-    with_labels = [one for one in nodes if all(domain(one, key) is not None for key in keys)]
-    return all(constraint_holds(one, pod, node, with_labels, there) for one in hard)
+    keys = [item["topologyKey"] for item in hard]
+    with_labels = [item for item in nodes if all(domain(item, key) is not None for key in keys)]
+    return all(constraint_holds(item, pod, node, with_labels, hosted) for item in hard)
 
 
-def constraint_holds(one: Object, pod: Object, node: Object, with_labels: Sequence[Object], there: Sequence) -> bool:
-    key, own = one["topologyKey"], pod["metadata"]["labels"]
+def constraint_holds(
+    constraint: Object, pod: Object, node: Object, with_labels: Sequence[Object], hosted: Sequence
+) -> bool:
+    key, own_labels = constraint["topologyKey"], pod["metadata"]["labels"]
     if domain(node, key) is None:
         return False
 
     def counts(labels: Mapping[str, str]) -> bool:
-        return selects(one.get("labelSelector"), labels) and all(
-            labels.get(key) == own[key] for key in one.get("matchLabelKeys", ()) if key in own
+        return selects(constraint.get("labelSelector"), labels) and all(
+            labels.get(key) == own_labels[key] for key in constraint.get("matchLabelKeys", ()) if key in own_labels
         )
 
-    looked_at = [
+    eligible = [
         other
         for other in with_labels
-        if (one.get("nodeAffinityPolicy") == "Ignore" or chosen(pod, other))
-        and (one.get("nodeTaintsPolicy") != "Honor" or untainted(pod, other))
+        if (constraint.get("nodeAffinityPolicy") == "Ignore" or chosen(pod, other))
+        and (constraint.get("nodeTaintsPolicy") != "Honor" or untainted(pod, other))
     ]
-    numbers = dict.fromkeys((domain(other, key) for other in looked_at), 0)
-    is_empty = one.get("labelSelector") == {} and not any(key in own for key in one.get("matchLabelKeys", ()))
-    for other, where in there:
+    pod_counts = dict.fromkeys((domain(other, key) for other in eligible), 0)
+    is_empty = constraint.get("labelSelector") == {} and not any(
+        key in own_labels for key in constraint.get("matchLabelKeys", ())
+    )
+    for other, host in hosted:
         same = other["metadata"]["namespace"] == pod["metadata"]["namespace"]
         leaving = "deletionTimestamp" in other["metadata"]
-        if not is_empty and same and not leaving and where in looked_at and counts(other["metadata"]["labels"]):
-            numbers[domain(where, key)] += 1
-    fewest = 0 if len(numbers) < one.get("minDomains", 1) else min(numbers.values())
-    return numbers.get(domain(node, key), 0) + int(counts(own)) - fewest <= one["maxSkew"]
+        if not is_empty and same and not leaving and host in eligible and counts(other["metadata"]["labels"]):
+            pod_counts[domain(host, key)] += 1
+    minimum = 0 if len(pod_counts) < constraint.get("minDomains", 1) else min(pod_counts.values())
+    return pod_counts.get(domain(node, key), 0) + int(counts(own_labels)) - minimum <= constraint["maxSkew"]

@@ -1,5 +1,4 @@
-"""A gang that is not refused can be placed at once by masks and the bound of each node, and every pod of it may be
-where it is."""
+"""Tests of node filters for gangs: an accepted gang can be placed by its mask and the bound per node."""
 
 from __future__ import annotations
 
@@ -20,32 +19,32 @@ from gpusquad.engines.kubernetes.filters import (
     rule_of,
     together,
 )
-from tests.engines.kubernetes.filters import made, naive
-from tests.engines.kubernetes.filters.made import HOSTNAME, REQUIRED, ZONE, Object
+from tests.engines.kubernetes.filters import naive, random_objects
+from tests.engines.kubernetes.filters.random_objects import HOSTNAME, REQUIRED, ZONE, Object
 
-ITSELF = {"matchLabels": {"app": "x"}}
-OTHERS = {"matchLabels": {"app": "y"}}
+OWN_APP = {"matchLabels": {"app": "x"}}
+OTHER_APP = {"matchLabels": {"app": "y"}}
 
 
 @given(st.integers(0, 2**32).map(Random), st.integers(1, 4))
 @settings(max_examples=300)
-def test_a_gang_that_is_not_refused_is_placed_rightly_in_any_order(dice: Random, tasks: int):
-    nodes = [made.node(dice, f"fake-{number}") for number in range(dice.randint(1, 8))]
+def test_accepted_gang_is_placed_correctly_in_any_order(rng: Random, tasks: int):
+    nodes = [random_objects.node(rng, f"fake-{number}") for number in range(rng.randint(1, 8))]
     index, placed = PodIndex(), []
-    for number in range(dice.randint(0, 6)):
-        pod = made.pod(dice, f"placed-{number}")
-        pod["spec"]["nodeName"] = dice.choice(nodes)["metadata"]["name"]
+    for number in range(rng.randint(0, 6)):
+        pod = random_objects.pod(rng, f"placed-{number}")
+        pod["spec"]["nodeName"] = rng.choice(nodes)["metadata"]["name"]
         placed.append(pod)
         index.put(pod)
-    for name, labels in made.NAMESPACES.items():
+    for name, labels in random_objects.NAMESPACES.items():
         index.put_namespace(name, labels)
-    pod = made.pod(dice, "task", demands=4)
+    pod = random_objects.pod(rng, "task", demands=4)
     rule = rule_of(pod, index)
     assume(check_gang(rule, tasks) is None)
     mask = NodeMasks(nodes, index).mask(rule)
-    room = [node for node, ok in zip(nodes, mask, strict=True) if ok for _ in range(rule.most_per_node or tasks)]
-    for number, node in enumerate(dice.sample(room, min(tasks, len(room)))):
-        assert naive.allowed(pod, node, nodes, placed, made.NAMESPACES)
+    free = [node for node, ok in zip(nodes, mask, strict=True) if ok for _ in range(rule.most_per_node or tasks)]
+    for number, node in enumerate(rng.sample(free, min(tasks, len(free)))):
+        assert naive.allowed(pod, node, nodes, placed, random_objects.NAMESPACES)
         task = copy.deepcopy(pod)
         task["metadata"]["name"], task["spec"]["nodeName"] = f"task-{number}", node["metadata"]["name"]
         placed.append(task)
@@ -61,8 +60,8 @@ def affinity(side: str, key: str, selector: Object) -> Object:
 
 
 def spread(key: str, selector: Object, skew: int = 1) -> Object:
-    made_one = {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    return {"topologySpreadConstraints": [made_one]}
+    constraint = {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    return {"topologySpreadConstraints": [constraint]}
 
 
 def ports(port: int = 80) -> Object:
@@ -74,24 +73,24 @@ def ports(port: int = 80) -> Object:
     [
         ({}, 0, ""),
         (ports(), 1, ""),
-        (affinity("podAntiAffinity", HOSTNAME, ITSELF), 1, ""),
-        (affinity("podAntiAffinity", HOSTNAME, OTHERS), 0, ""),
+        (affinity("podAntiAffinity", HOSTNAME, OWN_APP), 1, ""),
+        (affinity("podAntiAffinity", HOSTNAME, OTHER_APP), 0, ""),
         (
-            affinity("podAntiAffinity", ZONE, ITSELF),
+            affinity("podAntiAffinity", ZONE, OWN_APP),
             0,
             "anti-affinity between tasks of one gang by topology.kubernetes.io/zone is not supported",
         ),
-        (affinity("podAntiAffinity", ZONE, OTHERS), 0, ""),
-        (affinity("podAffinity", ZONE, OTHERS), 0, ""),
-        (affinity("podAffinity", ZONE, ITSELF), 0, "affinity between tasks of one gang is not supported"),
-        (affinity("podAffinity", HOSTNAME, ITSELF), 0, "affinity between tasks of one gang is not supported"),
-        (spread(HOSTNAME, ITSELF, 3), 1, ""),
-        (spread(HOSTNAME, OTHERS), 0, ""),
-        (spread(ZONE, ITSELF), 0, "spreading tasks of one gang over topology.kubernetes.io/zone is not supported"),
-        (spread(ZONE, OTHERS), 0, ""),
+        (affinity("podAntiAffinity", ZONE, OTHER_APP), 0, ""),
+        (affinity("podAffinity", ZONE, OTHER_APP), 0, ""),
+        (affinity("podAffinity", ZONE, OWN_APP), 0, "affinity between tasks of one gang is not supported"),
+        (affinity("podAffinity", HOSTNAME, OWN_APP), 0, "affinity between tasks of one gang is not supported"),
+        (spread(HOSTNAME, OWN_APP, 3), 1, ""),
+        (spread(HOSTNAME, OTHER_APP), 0, ""),
+        (spread(ZONE, OWN_APP), 0, "spreading tasks of one gang over topology.kubernetes.io/zone is not supported"),
+        (spread(ZONE, OTHER_APP), 0, ""),
     ],
 )
-def test_what_tasks_of_one_gang_may_demand_of_each_other(spec: Object, most: int, refused: str):
+def test_rules_between_tasks_of_a_gang_are_bounded_or_refused(spec: Object, most: int, refused: str):
     rule = rule_of(pod(**spec))
     assert rule.most_per_node == most
     assert check_gang(rule, 1) is None
@@ -99,7 +98,7 @@ def test_what_tasks_of_one_gang_may_demand_of_each_other(spec: Object, most: int
     assert refused in str(problem) if refused else problem is None
 
 
-def test_a_claim_for_one_pod_is_not_for_a_gang():
+def test_claim_for_one_pod_is_refused_for_a_gang():
     storage = Storage()
     claim = {"metadata": {"namespace": "default", "name": "data"}, "spec": {"accessModes": ["ReadWriteOncePod"]}}
     storage.put("claims", claim)
@@ -111,21 +110,21 @@ def test_a_claim_for_one_pod_is_not_for_a_gang():
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        (affinity("podAntiAffinity", HOSTNAME, OTHERS), "podAntiAffinity"),
-        (affinity("podAffinity", HOSTNAME, OTHERS), "podAffinity"),
-        (spread(ZONE, OTHERS), "topologySpreadConstraints"),
+        (affinity("podAntiAffinity", HOSTNAME, OTHER_APP), "podAntiAffinity"),
+        (affinity("podAffinity", HOSTNAME, OTHER_APP), "podAffinity"),
+        (spread(ZONE, OTHER_APP), "topologySpreadConstraints"),
         (ports(), "ports"),
     ],
 )
-def test_roles_that_look_at_each_other_are_refused(spec: Object, field: str):
-    one, other = pod("one", **spec), pod("other", "y", **ports())
-    assert field in str(check_roles([other, one]))
-    assert check_roles([one, pod("third", "z", **ports(81))]) is None
-    assert check_roles([one]) is None
+def test_roles_with_rules_about_each_other_are_refused(spec: Object, field: str):
+    first, second = pod("one", **spec), pod("other", "y", **ports())
+    assert field in str(check_roles([second, first]))
+    assert check_roles([first, pod("third", "z", **ports(81))]) is None
+    assert check_roles([first]) is None
 
 
 def test_pods_of_one_role_share_the_strictest_rule():
-    """Here a guard keeps away only the one with number 1."""
+    """A guard pod repels only the pod with number 1."""
     index = PodIndex()
     index.put(
         pod("guard", "g", nodeName="a", **affinity("podAntiAffinity", HOSTNAME, {"matchLabels": {"number": "1"}}))
@@ -136,7 +135,7 @@ def test_pods_of_one_role_share_the_strictest_rule():
     assert together([rules[0]] * 3) == rules[0]
 
 
-def test_pods_that_demand_different_things_are_no_role():
+def test_pods_with_different_rules_cannot_share_a_role():
     with pytest.raises(UnsupportedRule, match="different nodes"):
         together([rule_of(pod()), rule_of(pod(nodeSelector={"a": "b"}))])
     near = affinity("podAffinity", HOSTNAME, {"matchLabels": {"number": "1"}})

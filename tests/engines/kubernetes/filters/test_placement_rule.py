@@ -1,4 +1,4 @@
-"""What is read from a pod, and what is refused."""
+"""Tests of the placement rule read from a pod, and of refused rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusquad.engines.kubernetes.filters.selectors import (
 )
 from gpusquad.engines.kubernetes.filters.taints import Taint, taints_of, tolerates, tolerations_of
 from gpusquad.model.errors import Invalid
-from tests.engines.kubernetes.filters.made import REQUIRED, Object
+from tests.engines.kubernetes.filters.random_objects import REQUIRED, Object
 
 
 def pod(**spec: object) -> Object:
@@ -29,12 +29,12 @@ def term(**more: object) -> Object:
     return {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "y"}}, **more}
 
 
-def apart(**more: object) -> Object:
+def anti_affinity(**more: object) -> Object:
     return {"affinity": {"podAntiAffinity": {REQUIRED: [term(**more)]}}}
 
 
-def on_nodes(*more: Object, **one: object) -> Object:
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [one, *more]}}}}
+def on_nodes(*more: Object, **first: object) -> Object:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [first, *more]}}}}
 
 
 REFUSED = {
@@ -42,8 +42,8 @@ REFUSED = {
     "node affinity": on_nodes(matchExpressions=[{"key": "a", "operator": "Near"}]),
     "node fields": on_nodes(matchFields=[{"key": "spec.x", "operator": "In", "values": ["a"]}]),
     "many names": on_nodes(matchFields=[{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]),
-    "selector": apart(labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}),
-    "selector without values": apart(labelSelector={"matchExpressions": [{"key": "a", "operator": "In"}]}),
+    "selector": anti_affinity(labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}),
+    "selector without values": anti_affinity(labelSelector={"matchExpressions": [{"key": "a", "operator": "In"}]}),
     "spread": {"topologySpreadConstraints": [{"topologyKey": "a", "maxSkew": 1, "whenUnsatisfiable": "Perhaps"}]},
     "policy": {"topologySpreadConstraints": [{"topologyKey": "a", "maxSkew": 1, "nodeTaintsPolicy": "Perhaps"}]},
     "old disks": {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]},
@@ -55,15 +55,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("spec", REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_supported_is_refused_with_a_cure(spec: Object):
+def test_unsupported_rule_is_refused_with_a_cure(spec: Object):
     with pytest.raises(UnsupportedRule) as refused:
         rule_of(pod(**spec))
     assert isinstance(refused.value, Invalid)
     assert refused.value.cure
 
 
-def test_wishes_are_left_out():
-    wishes = {
+def test_preferences_are_ignored():
+    preferences = {
         "affinity": {
             side: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
             for side in ("nodeAffinity", "podAffinity", "podAntiAffinity")
@@ -71,19 +71,19 @@ def test_wishes_are_left_out():
         "tolerations": [{"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"}],
         "topologySpreadConstraints": [{"topologyKey": "a", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}],
     }
-    assert rule_of(pod(**wishes)) == PlacementRule()
+    assert rule_of(pod(**preferences)) == PlacementRule()
     node: Object = {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}}
     assert taints_of(node) == ()
 
 
-def test_the_name_is_the_same_in_every_process():
-    """It is kept with jobs, which outlive the process: change it only together with them."""
-    rule = rule_of(pod(nodeSelector={"zone": "a"}, **apart()))
+def test_rule_name_is_stable():
+    """The name is stored with jobs, so it must not change between versions without a migration."""
+    rule = rule_of(pod(nodeSelector={"zone": "a"}, **anti_affinity()))
     assert rule.name == "d6fde57c3052dbc561b3"
-    assert rule_of(pod(nodeSelector={"zone": "b"}, **apart())).name != rule.name
+    assert rule_of(pod(nodeSelector={"zone": "b"}, **anti_affinity())).name != rule.name
 
 
-def test_what_a_toleration_covers():
+def test_toleration_covers_matching_taints():
     tolerations = tolerations_of(
         pod(
             tolerations=[
@@ -107,11 +107,11 @@ def test_what_a_toleration_covers():
     [("12", 12), ("-3", -3), ("+4", 4), ("007", 7), ("", None), (" 1", None), ("1_0", None), ("१", None), (None, None),
      (str(2**63 - 1), 2**63 - 1), (str(2**63), None), (str(-(2**63)), -(2**63)), ("9" * 5000, None)],
 )  # fmt: skip
-def test_numbers_in_labels_are_read_as_kubernetes_reads_them(text: str | None, number: int | None):
+def test_numbers_in_labels_are_parsed_as_in_kubernetes(text: str | None, number: int | None):
     assert whole(text) == number
 
 
-def test_terms_that_cannot_be_read_select_no_node():
+def test_unreadable_terms_select_no_node():
     def choice(expression: Object):
         return choice_of_pod(pod(**on_nodes({}, matchExpressions=[expression])))
 
@@ -131,7 +131,7 @@ def test_terms_that_cannot_be_read_select_no_node():
     assert not readable.allows({"a": ""}, "node")
 
 
-def test_no_selector_selects_nothing_and_an_empty_one_everything():
+def test_missing_selector_selects_nothing_and_an_empty_one_everything():
     assert read_selector(None, "here") is NOTHING
     assert not NOTHING.matches({})
     assert read_selector({}, "here") == EVERYTHING
@@ -142,21 +142,21 @@ def test_no_selector_selects_nothing_and_an_empty_one_everything():
     )
 
 
-def test_label_keys_that_the_server_has_written_into_the_selector_stay_as_they_were():
-    """The label was x when the pod was made, and is another now."""
+def test_label_keys_merged_by_the_server_are_kept():
+    """The label had another value when the pod was created."""
     merged = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["old"]}]}
-    [kept] = rule_of(pod(**apart(matchLabelKeys=["app"], labelSelector=merged))).apart
+    [kept] = rule_of(pod(**anti_affinity(matchLabelKeys=["app"], labelSelector=merged))).apart
     assert kept.selector == read_selector(merged, "here")
-    [added] = rule_of(pod(**apart(matchLabelKeys=["app", "absent"], labelSelector={}))).apart
+    [added] = rule_of(pod(**anti_affinity(matchLabelKeys=["app", "absent"], labelSelector={}))).apart
     assert added.selector == read_selector({"matchLabels": {"app": "x"}}, "here")
-    [not_in] = rule_of(pod(**apart(mismatchLabelKeys=["app"], labelSelector={}))).apart
+    [not_in] = rule_of(pod(**anti_affinity(mismatchLabelKeys=["app"], labelSelector={}))).apart
     assert not not_in.selector.matches({"app": "x"})
     assert not_in.selector.matches({"app": "y"})
-    [nothing] = rule_of(pod(**apart(matchLabelKeys=["app"], labelSelector=None))).apart
+    [nothing] = rule_of(pod(**anti_affinity(matchLabelKeys=["app"], labelSelector=None))).apart
     assert nothing.selector == NOTHING
 
 
-def test_only_containers_that_last_hold_ports():
+def test_only_long_running_containers_hold_ports():
     def container(port: int, **more: object) -> Object:
         return {"ports": [{"containerPort": 1, "hostPort": port}, {"containerPort": 2}], **more}
 
@@ -166,14 +166,14 @@ def test_only_containers_that_last_hold_ports():
     assert found == (HostPort(1), HostPort(3))
 
 
-def test_namespaces_that_change_their_labels_change_who_is_met():
+def test_namespace_label_change_changes_the_matched_pods():
     index = PodIndex()
     index.put_namespace("default", {"team": "one"})
     index.put_namespace("other", {"team": "two"})
     index.put({**pod(nodeName="a"), "metadata": {"name": "y", "namespace": "other", "labels": {"app": "y"}}})
     nodes = [{"metadata": {"name": "a", "labels": {"zone": "1"}}}, {"metadata": {"name": "b", "labels": {"zone": "2"}}}]
     masks = NodeMasks(nodes, index)
-    rule = rule_of(pod(**apart(namespaceSelector={"matchLabels": {"team": "one"}})), index)
+    rule = rule_of(pod(**anti_affinity(namespaceSelector={"matchLabels": {"team": "one"}})), index)
     assert masks.mask(rule).tolist() == [True, True]
     index.put_namespace("other", {"team": "one"})
     assert masks.mask(rule).tolist() == [False, True]
@@ -181,18 +181,18 @@ def test_namespaces_that_change_their_labels_change_who_is_met():
     assert masks.mask(rule).tolist() == [True, True]
 
 
-def test_a_pod_that_others_keep_away_by_its_namespace():
+def test_pod_is_repelled_by_its_namespace_labels():
     index = PodIndex()
     index.put_namespace("default", {"team": "one"})
-    everywhere = apart(namespaceSelector={"matchLabels": {"team": "one"}}, labelSelector={})
+    everywhere = anti_affinity(namespaceSelector={"matchLabels": {"team": "one"}}, labelSelector={})
     index.put({**pod(nodeName="a", **everywhere), "metadata": {"name": "guard", "namespace": "other", "labels": {}}})
     assert rule_of(pod(), index).repelled_by
     index.put_namespace("default", {"team": "two"})
     assert not rule_of(pod(), index).repelled_by
 
 
-def test_anti_affinity_that_cannot_be_read_keeps_nobody_away():
+def test_unreadable_anti_affinity_repels_no_pod():
     index = PodIndex()
-    strange = apart(labelSelector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
-    assert index.put(pod(nodeName="a", **strange)) == ()
+    unreadable = anti_affinity(labelSelector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
+    assert index.put(pod(nodeName="a", **unreadable)) == ()
     assert index.repellers(pod()) == ()

@@ -1,9 +1,9 @@
-"""Particulars of spread and affinity that chance seldom meets."""
+"""Tests of rare cases of topology spread and affinity."""
 
 from __future__ import annotations
 
 from gpusquad.engines.kubernetes.filters import NodeMasks, PodIndex, rule_of
-from tests.engines.kubernetes.filters.made import REQUIRED, Object
+from tests.engines.kubernetes.filters.random_objects import REQUIRED, Object
 
 
 def node(name: str, *taints: Object, **labels: str) -> Object:
@@ -16,8 +16,8 @@ def pod(name: str = "pod", **spec: object) -> Object:
 
 
 def spread(**more: object) -> Object:
-    one = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    return pod(topologySpreadConstraints=[{**one, "labelSelector": {"matchLabels": {"app": "x"}}, **more}])
+    constraint = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    return pod(topologySpreadConstraints=[{**constraint, "labelSelector": {"matchLabels": {"app": "x"}}, **more}])
 
 
 def near(*keys: str) -> Object:
@@ -25,18 +25,18 @@ def near(*keys: str) -> Object:
     return pod(affinity={"podAffinity": {REQUIRED: terms}})
 
 
-def mask(one: Object, nodes: list[Object], *placed: Object) -> list[bool]:
+def mask(pending: Object, nodes: list[Object], *placed: Object) -> list[bool]:
     index = PodIndex()
-    for other in placed:
-        index.put(other)
-    return NodeMasks(nodes, index).mask(rule_of(one, index)).tolist()
+    for placed_pod in placed:
+        index.put(placed_pod)
+    return NodeMasks(nodes, index).mask(rule_of(pending, index)).tolist()
 
 
 TAINT = {"key": "broken", "effect": "NoSchedule"}
 
 
-def test_domains_that_the_pod_cannot_go_to_count_unless_it_says_otherwise():
-    """Nobody is in the third zone, so one more in the others would be too many."""
+def test_tainted_domains_count_for_spread_unless_taints_are_honored():
+    """The third zone has no pod, so one more pod in the others would exceed the skew."""
     nodes = [node("a", zone="1"), node("b", zone="2"), node("c", TAINT, zone="3")]
     placed = [pod("one", nodeName="a"), pod("two", nodeName="b")]
     assert mask(spread(), nodes, *placed) == [False, False, False]
@@ -44,23 +44,23 @@ def test_domains_that_the_pod_cannot_go_to_count_unless_it_says_otherwise():
     assert mask(spread(nodeTaintsPolicy="Honor"), nodes, *placed) == [True, True, False]
 
 
-def test_nodes_outside_of_the_choice_count_if_the_pod_says_so():
+def test_unselected_nodes_count_for_spread_when_affinity_is_ignored():
     nodes = [node("a", zone="1", ok="y"), node("b", zone="2", ok="y"), node("c", zone="3")]
     placed = [pod("one", nodeName="a"), pod("two", nodeName="b")]
     for policy, expected in (("Honor", [True, True, False]), ("Ignore", [False, False, False])):
-        one = spread(nodeAffinityPolicy=policy)
-        one["spec"]["nodeSelector"] = {"ok": "y"}
-        assert mask(one, nodes, *placed) == expected
+        pending = spread(nodeAffinityPolicy=policy)
+        pending["spec"]["nodeSelector"] = {"ok": "y"}
+        assert mask(pending, nodes, *placed) == expected
 
 
-def test_with_fewer_domains_than_asked_for_the_fewest_is_none():
+def test_minimum_is_zero_with_fewer_domains_than_min_domains():
     nodes = [node("a", zone="1"), node("b", zone="2")]
     placed = [pod("one", nodeName="a"), pod("two", nodeName="b")]
     assert mask(spread(minDomains=2), nodes, *placed) == [True, True]
     assert mask(spread(minDomains=3), nodes, *placed) == [False, False]
 
 
-def test_pods_that_are_being_deleted_count_for_affinity_and_not_for_spread():
+def test_terminating_pods_count_for_affinity_but_not_for_spread():
     nodes = [node("a", zone="1"), node("b", zone="2")]
     leaving = pod("one", nodeName="a")
     assert mask(spread(), nodes, leaving) == [False, True]
@@ -75,19 +75,19 @@ def test_pods_that_are_being_deleted_count_for_affinity_and_not_for_spread():
     assert mask(near("zone"), nodes, leaving) == [True, False]
 
 
-def test_an_empty_selector_counts_nobody_as_kube_scheduler_has_it():
+def test_empty_selector_counts_no_pod_as_in_kube_scheduler():
     nodes = [node("a", zone="1"), node("b", zone="2")]
     assert mask(spread(labelSelector={}), nodes, pod("one", nodeName="a")) == [True, True]
     assert mask(spread(labelSelector={}, matchLabelKeys=["app"]), nodes, pod("one", nodeName="a")) == [False, True]
 
 
-def test_the_first_of_pods_that_want_to_be_together_may_choose():
+def test_first_pod_of_an_affinity_group_may_use_any_domain():
     nodes = [node("a", zone="1", rack="1"), node("b", zone="2", rack="2"), node("c", zone="2"), node("d", rack="1")]
     assert mask(near("zone", "rack"), nodes) == [True, True, False, False]
     assert mask(near("zone", "rack"), nodes, pod("one", nodeName="a")) == [True, False, False, False]
 
 
-def test_there_is_no_first_where_one_is_in_a_domain_of_any_of_the_keys():
+def test_affinity_group_is_started_when_a_pod_has_any_of_the_keys():
     zoned, racked = node("a", zone="1"), node("b", rack="1")
     both = node("c", zone="2", rack="2")
     assert mask(near("zone", "rack"), [zoned, both], pod("one", nodeName="a")) == [False, False]

@@ -1,11 +1,11 @@
-"""Claims and volumes: where they can be reached from, and what a pod waits for."""
+"""Tests of claims and volumes: which nodes can use them, and what a pod waits for."""
 
 from __future__ import annotations
 
 import pytest
 
 from gpusquad.engines.kubernetes.filters import NodeMasks, PodIndex, Storage, explain, rule_of
-from tests.engines.kubernetes.filters.made import Object
+from tests.engines.kubernetes.filters.random_objects import Object
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -33,18 +33,18 @@ def volume(name: str = "data", labels: Object | None = None, **spec: object) -> 
 
 
 def storage(*items: tuple[str, Object]) -> Storage:
-    made = Storage()
+    store = Storage()
     for section, item in items:
-        made.put(section, item)  # pyright: ignore[reportArgumentType]
-    return made
+        store.put(section, item)  # pyright: ignore[reportArgumentType]
+    return store
 
 
 def nodes(*labels: Object) -> list[Object]:
-    return [{"metadata": {"name": f"n{number}", "labels": one}} for number, one in enumerate(labels)]
+    return [{"metadata": {"name": f"n{number}", "labels": node_labels}} for number, node_labels in enumerate(labels)]
 
 
-def mask(one: Object, where: list[Object], kept: Storage, index: PodIndex | None = None) -> list[bool]:
-    return NodeMasks(where, index, kept).mask(rule_of(one, index)).tolist()
+def mask(pending: Object, node_list: list[Object], store: Storage, index: PodIndex | None = None) -> list[bool]:
+    return NodeMasks(node_list, index, store).mask(rule_of(pending, index)).tolist()
 
 
 LATE = ("classes", {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"})
@@ -64,46 +64,46 @@ WAITING = {
 
 
 @pytest.mark.parametrize(("items", "reason"), WAITING.values(), ids=WAITING.keys())
-def test_a_pod_waits_for_its_claim_and_says_why(items: list[tuple[str, Object]], reason: str):
-    kept, where = storage(*items), nodes({}, {})
+def test_pod_waits_for_its_claim_with_a_reason(items: list[tuple[str, Object]], reason: str):
+    store, node_list = storage(*items), nodes({}, {})
     rule = rule_of(pod("data"))
-    masks = NodeMasks(where, None, kept)
+    masks = NodeMasks(node_list, None, store)
     assert not masks.mask(rule).any()
     assert reason in masks.waits_for(rule)
-    assert explain(rule, where, None, kept) == [(masks.waits_for(rule), 2)]
+    assert explain(rule, node_list, None, store) == [(masks.waits_for(rule), 2)]
 
 
-def test_a_claim_that_is_being_deleted_is_not_mounted():
+def test_claim_that_is_being_deleted_is_not_used():
     leaving = claim()
     leaving["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     rule = rule_of(pod("data"))
     assert "being deleted" in NodeMasks([], None, storage(("claims", leaving), ("volumes", volume()))).waits_for(rule)
 
 
-def test_a_bound_claim_lets_a_pod_go_where_its_volume_is():
-    where = nodes({"rack": "1"}, {"rack": "2"}, {})
-    near = {
+def test_pod_is_allowed_where_its_bound_volume_is_accessible():
+    node_list = nodes({"rack": "1"}, {"rack": "2"}, {})
+    affinity = {
         "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]}]}
     }
-    kept = storage(("claims", claim()), ("volumes", volume(nodeAffinity=near)))
-    masks = NodeMasks(where, None, kept)
+    store = storage(("claims", claim()), ("volumes", volume(nodeAffinity=affinity)))
+    masks = NodeMasks(node_list, None, store)
     rule = rule_of(pod("data"))
     assert masks.mask(rule).tolist() == [True, False, False]
     assert masks.waits_for(rule) == ""
     assert masks.explain(rule) == [("a volume of the pod is not accessible from there", 2)]
     assert masks.waits_for(rule_of(pod())) == ""
-    kept.drop("claims", claim())
+    store.drop("claims", claim())
     assert not masks.mask(rule).any()
 
 
-def test_names_of_nodes_do_not_bind_volumes():
-    only = {
+def test_node_names_in_volume_affinity_are_ignored():
+    affinity = {
         "required": {
             "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
         }
     }
-    kept = storage(("claims", claim()), ("volumes", volume(nodeAffinity=only)))
-    assert mask(pod("data"), nodes({}, {}), kept) == [True, True]
+    store = storage(("claims", claim()), ("volumes", volume(nodeAffinity=affinity)))
+    assert mask(pod("data"), nodes({}, {}), store) == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_names_of_nodes_do_not_bind_volumes():
         ({"topology.kubernetes.io/region": "r"}, [False, False, True, False]),
     ],
 )
-def test_zones_in_the_labels_of_a_volume(labels: Object, expected: list[bool]):
-    """A node that names no zone at all may be anywhere."""
-    where = nodes({ZONE: "a"}, {ZONE: "b"}, {}, {ZONE: "a", OLD_ZONE: "a"})
-    kept = storage(("claims", claim()), ("volumes", volume(labels=labels)))
-    assert mask(pod("data"), where, kept) == expected
+def test_zone_labels_of_a_volume_restrict_nodes(labels: Object, expected: list[bool]):
+    """A node without any zone label is allowed."""
+    node_list = nodes({ZONE: "a"}, {ZONE: "b"}, {}, {ZONE: "a", OLD_ZONE: "a"})
+    store = storage(("claims", claim()), ("volumes", volume(labels=labels)))
+    assert mask(pod("data"), node_list, store) == expected
 
 
-def test_a_claim_for_one_pod_is_free_when_that_pod_is_gone():
-    kept = storage(("claims", claim(accessModes=["ReadWriteOncePod"])), ("volumes", volume()))
+def test_claim_for_one_pod_is_free_when_that_pod_is_gone():
+    store = storage(("claims", claim(accessModes=["ReadWriteOncePod"])), ("volumes", volume()))
     index, user = PodIndex(), pod("data", name="user", nodeName="n0")
-    masks = NodeMasks(nodes({}, {}), index, kept)
+    masks = NodeMasks(nodes({}, {}), index, store)
     rule = rule_of(pod("data"), index)
     assert masks.mask(rule).all()
     index.put(user)
@@ -136,15 +136,15 @@ def test_a_claim_for_one_pod_is_free_when_that_pod_is_gone():
     assert masks.mask(rule).all()
 
 
-def test_an_ephemeral_volume_needs_a_bound_claim_of_this_very_pod():
-    one = pod(volumes=[{"name": "scratch", "ephemeral": {}}])
+def test_ephemeral_volume_needs_a_bound_claim_of_its_own_pod():
+    pending = pod(volumes=[{"name": "scratch", "ephemeral": {}}])
     bound = volume("pod-scratch")
-    own = storage(("claims", claim("pod-scratch", owner=one)), ("volumes", bound))
-    foreign = storage(("claims", claim("pod-scratch", owner=pod(name="other"))), ("volumes", bound))
-    assert mask(one, nodes({}), own) == [True]
-    assert mask(one, nodes({}), foreign) == [False]
-    assert "not its own" in NodeMasks([], None, foreign).waits_for(rule_of(one))
-    assert mask(one, nodes({}), Storage()) == [False]
+    own_claim = storage(("claims", claim("pod-scratch", owner=pending)), ("volumes", bound))
+    foreign_claim = storage(("claims", claim("pod-scratch", owner=pod(name="other"))), ("volumes", bound))
+    assert mask(pending, nodes({}), own_claim) == [True]
+    assert mask(pending, nodes({}), foreign_claim) == [False]
+    assert "not its own" in NodeMasks([], None, foreign_claim).waits_for(rule_of(pending))
+    assert mask(pending, nodes({}), Storage()) == [False]
 
 
 def csi(name: str, driver: str = "limited") -> list[tuple[str, Object]]:
@@ -158,34 +158,34 @@ def csi_node(name: str, driver: str = "limited", **allocatable: int) -> tuple[st
     }
 
 
-def test_a_driver_attaches_no_more_volumes_than_it_can():
-    kept = storage(*csi("one"), *csi("two"), csi_node("n0", count=1), csi_node("n1", count=2), csi_node("n2"))
+def test_attached_volumes_are_limited_per_driver():
+    store = storage(*csi("one"), *csi("two"), csi_node("n0", count=1), csi_node("n1", count=2), csi_node("n2"))
     index = PodIndex()
     for node in ("n0", "n1", "n2"):
         index.put(pod("one", name=f"user-{node}", nodeName=node))
-    where = nodes({}, {}, {})
-    assert mask(pod("two"), where, kept, index) == [False, True, True]
-    assert mask(pod("one"), where, kept, index) == [True, True, True]  # it is there already
-    assert mask(pod("one", "two"), where, kept, index) == [False, True, True]
+    node_list = nodes({}, {}, {})
+    assert mask(pod("two"), node_list, store, index) == [False, True, True]
+    assert mask(pod("one"), node_list, store, index) == [True, True, True]  # already attached there
+    assert mask(pod("one", "two"), node_list, store, index) == [False, True, True]
     source = {"persistentVolumeName": "volume-of-three"}
     attachment = {"metadata": {"name": "x"}, "spec": {"attacher": "limited", "nodeName": "n1", "source": source}}
     for section, item in (*csi("three"), ("attachments", attachment)):
-        kept.put(section, item)  # pyright: ignore[reportArgumentType]
-    assert mask(pod("two"), where, kept, index) == [False, False, True]
+        store.put(section, item)  # pyright: ignore[reportArgumentType]
+    assert mask(pod("two"), node_list, store, index) == [False, False, True]
 
 
-def test_a_claim_without_a_volume_counts_by_its_class():
+def test_unbound_claim_counts_for_the_driver_of_its_class():
     late = {**LATE[1], "provisioner": "limited"}
     unbound = claim("late", volumeName="", storageClassName="late")
-    kept = storage(*csi("one"), csi_node("n0", count=1), ("classes", late), ("claims", unbound))
+    store = storage(*csi("one"), csi_node("n0", count=1), ("classes", late), ("claims", unbound))
     index = PodIndex()
     index.put(pod("late", "unknown", name="user", nodeName="n0"))
-    assert mask(pod("one"), nodes({}), kept, index) == [False]
+    assert mask(pod("one"), nodes({}), store, index) == [False]
 
 
-def test_a_driver_may_insist_on_being_there():
+def test_driver_can_be_required_on_the_node():
     driver: Object = {"metadata": {"name": "rare"}, "spec": {"preventPodSchedulingIfMissing": True}}
-    kept = storage(*csi("one", "rare"), csi_node("n0", "rare"), csi_node("n1", "other"), ("csi_drivers", driver))
-    assert mask(pod("one"), nodes({}, {}, {}), kept) == [True, False, False]
-    kept.put("csi_drivers", {**driver, "spec": {}})
-    assert mask(pod("one"), nodes({}, {}, {}), kept) == [True, True, True]
+    store = storage(*csi("one", "rare"), csi_node("n0", "rare"), csi_node("n1", "other"), ("csi_drivers", driver))
+    assert mask(pod("one"), nodes({}, {}, {}), store) == [True, False, False]
+    store.put("csi_drivers", {**driver, "spec": {}})
+    assert mask(pod("one"), nodes({}, {}, {}), store) == [True, True, True]

@@ -1,4 +1,4 @@
-"""Groups that cannot be read or cannot be honoured are refused."""
+"""Tests of groups that are refused because they are malformed or unsupported."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from gpusquad.engines.kubernetes.parse.membership import membership_of
 from gpusquad.kube.errors import MalformedField, UnsupportedField
 from gpusquad.kube.objects import Object
+from tests.engines.kubernetes.parse.builders import finder, pod
 from tests.engines.kubernetes.parse.conventions.objects import (
     INDEXED,
     KAI,
@@ -14,11 +15,10 @@ from tests.engines.kubernetes.parse.conventions.objects import (
     RAY,
     VOLCANO,
     batch_job,
-    changed,
-    of_job,
     pod_group,
+    pod_of,
+    with_spec,
 )
-from tests.engines.kubernetes.parse.making import finder, pod
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ from tests.engines.kubernetes.parse.making import finder, pod
         (pod("p", annotations={"pod-group-name": "../secrets/x"}), ()),
         (pod("p", labels={"scheduling.x-k8s.io/pod-group": "G"}), ()),
         (pod("p", labels={"kueue.x-k8s.io/pod-group-name": "g"}), ()),
-        (of_job(INDEXED), (batch_job({"parallelism": "many"}),)),
-        (of_job(INDEXED), (batch_job({"parallelism": 10**9}),)),
-        (of_job(RAY), (changed(RAY, workerGroupSpecs=[{"groupName": "a", "replicas": -1}]),)),
+        (pod_of(INDEXED), (batch_job({"parallelism": "many"}),)),
+        (pod_of(INDEXED), (batch_job({"parallelism": 10**9}),)),
+        (pod_of(RAY), (with_spec(RAY, workerGroupSpecs=[{"groupName": "a", "replicas": -1}]),)),
         (
             pod("p", annotations={"pod-group-name": "g"}),
             (pod_group("scheduling.run.ai/v2alpha2", {"minMember": True}),),
         ),
     ],
 )
-def test_what_cannot_be_read_is_malformed(item: Object, others: tuple[Object, ...]):
+def test_unreadable_group_is_malformed(item: Object, others: tuple[Object, ...]):
     with pytest.raises(MalformedField):
         membership_of(item, finder(*others))
 
@@ -55,32 +55,32 @@ BIG = {"groupName": "a", "replicas": 90_000, "numOfHosts": 90_000}
     [
         (
             pod("p", schedulingGroup={"podGroupName": "g"}),
-            changed(NATIVE, schedulingConstraints={"topology": [{"key": "rack"}]}),
+            with_spec(NATIVE, schedulingConstraints={"topology": [{"key": "rack"}]}),
             "topology",
         ),
         (
             pod("p", schedulingGroup={"podGroupName": "g"}),
-            changed(NATIVE, parentCompositePodGroupName="x"),
+            with_spec(NATIVE, parentCompositePodGroupName="x"),
             "groups of",
         ),
         (
             pod("p", annotations={"pod-group-name": "g"}),
-            changed(KAI, topologyConstraint={"requiredTopologyLevel": "r"}),
+            with_spec(KAI, topologyConstraint={"requiredTopologyLevel": "r"}),
             "top",
         ),
         (
             pod("p", annotations={"scheduling.k8s.io/group-name": "g"}),
-            changed(VOLCANO, networkTopology={"mode": "hard"}),
+            with_spec(VOLCANO, networkTopology={"mode": "hard"}),
             "hard",
         ),
         (
-            of_job(INDEXED, annotations={"gpusquad.io/gang": "true"}),
-            changed(INDEXED, parallelism=2),
+            pod_of(INDEXED, annotations={"gpusquad.io/gang": "true"}),
+            with_spec(INDEXED, parallelism=2),
             "set parallelism to completions",
         ),
-        (of_job(RAY), changed(RAY, workerGroupSpecs=[BIG]), "100000"),
+        (pod_of(RAY), with_spec(RAY, workerGroupSpecs=[BIG]), "100000"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(item: Object, other: Object, expected: str):
+def test_unsupported_group_is_refused(item: Object, other: Object, expected: str):
     with pytest.raises(UnsupportedField, match=expected):
         membership_of(item, finder(other))

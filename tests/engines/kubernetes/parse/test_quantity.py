@@ -1,4 +1,4 @@
-"""Amounts are read exactly, as Kubernetes does."""
+"""Tests of parsing quantities exactly, as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNITS = {
         (0.25, 250, 1),
     ],
 )
-def test_examples(text: object, in_milli: int, in_whole: int):
+def test_quantity_is_parsed(text: object, in_milli: int, in_whole: int):
     nanos = parse_quantity(text, "quantity")
     assert (milli_from_nanos(nanos), units_from_nanos(nanos)) == (in_milli, in_whole)
 
@@ -55,7 +55,7 @@ def test_examples(text: object, in_milli: int, in_whole: int):
      "inf", "12E-", "12EE", "1e25", "99999999E", "1e9999", "1e99999", "9" * 65, True, None, [], {},
      float("nan"), float("inf"), 10**40],
 )  # fmt: skip
-def test_what_is_no_amount_is_refused_by_its_path(text: object):
+def test_invalid_quantity_is_rejected_by_its_path(text: object):
     with pytest.raises(MalformedField) as error:
         parse_quantity(text, "main.resources.requests[cpu]")
     assert error.value.field == "main.resources.requests[cpu]"
@@ -63,7 +63,7 @@ def test_what_is_no_amount_is_refused_by_its_path(text: object):
 
 
 @given(st.integers(0, 10**6), st.text("0123456789", max_size=12), st.sampled_from(sorted(UNITS)))
-def test_every_amount_is_exact_and_rounded_up_once(digits: int, decimals: str, unit: str):
+def test_quantity_is_exact_and_rounded_up_once(digits: int, decimals: str, unit: str):
     text = f"{digits}{'.' if decimals else ''}{decimals}{unit}"
     value = Fraction(f"{digits}.{decimals or 0}") * UNITS[unit]
     nanos = parse_quantity(text, "x")
@@ -73,6 +73,6 @@ def test_every_amount_is_exact_and_rounded_up_once(digits: int, decimals: str, u
 
 
 @given(st.text(max_size=80) | st.integers() | st.floats() | st.binary(max_size=9) | st.none())
-def test_anything_is_an_amount_or_malformed(value: object):
+def test_arbitrary_value_is_a_quantity_or_malformed(value: object):
     with contextlib.suppress(MalformedField):
         assert parse_quantity(value, "x") >= 0

@@ -1,4 +1,4 @@
-"""Conditions are written once, and only to pods that wait for us."""
+"""Tests of pod conditions: written once, and only to pending pods."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 from gpusquad.engines.kubernetes.status.conditions import Conditions, is_pending
 from gpusquad.kube.objects import Object
-from tests.engines.kubernetes.status.made import NOW, pod
+from tests.engines.kubernetes.status.builders import NOW, pod
 
 
-def test_a_condition_is_written_once_and_keeps_its_time() -> None:
+def test_condition_is_written_once_and_keeps_its_transition_time() -> None:
     conditions = Conditions()
     first = conditions.patch_for(pod(), "6 are idle", NOW)
     assert first is not None
@@ -31,6 +31,6 @@ def test_a_condition_is_written_once_and_keeps_its_time() -> None:
         {"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "now"}},
     ],
 )
-def test_only_pods_that_wait_for_us_are_written_to(more: Object) -> None:
+def test_only_pending_pods_get_conditions(more: Object) -> None:
     assert is_pending(pod())
     assert not is_pending(pod() | more)

@@ -1,4 +1,4 @@
-"""Which words are news, and how long they may be."""
+"""Tests of comparing messages without numbers, and of their length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.engines.kubernetes.status.message import shortened, without_number
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("needs 8 idle cards, 6 are idle", "needs 8 idle cards, 7 are idle"),
         ("needs 8 GPUs", "needs 1 GPU"),
@@ -21,22 +21,22 @@ from gpusquad.engines.kubernetes.status.message import shortened, without_number
         ("1,024 waiting", "999 waiting"),
     ],
 )
-def test_numbers_that_tick_are_no_news(one: str, other: str) -> None:
-    assert without_numbers(one) == without_numbers(other)
+def test_messages_that_differ_in_numbers_are_equal(first: str, second: str) -> None:
+    assert without_numbers(first) == without_numbers(second)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("needs 8 idle cards", "tenant nlp holds 8 of at most 8 GPUs"),
         ("would delay big", "would delay small"),
         ("waits for 3 pods", "waits for 3 nodes"),
     ],
 )
-def test_words_are_news(one: str, other: str) -> None:
-    assert without_numbers(one) != without_numbers(other)
+def test_messages_that_differ_in_words_are_not_equal(first: str, second: str) -> None:
+    assert without_numbers(first) != without_numbers(second)
 
 
 @given(st.text(), st.integers(8, 2000))
-def test_no_message_is_too_long(text: str, most: int) -> None:
-    assert len(shortened(text, most).encode()) <= most
+def test_message_is_shortened_to_the_limit(text: str, max_bytes: int) -> None:
+    assert len(shortened(text, max_bytes).encode()) <= max_bytes

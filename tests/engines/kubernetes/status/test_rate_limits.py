@@ -1,4 +1,4 @@
-"""How often one pod is told something, and how often all are."""
+"""Tests of the rate limits of status writes, per pod and in total."""
 
 from __future__ import annotations
 
@@ -9,47 +9,50 @@ from hypothesis import strategies as st
 from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 from gpusquad.engines.kubernetes.status.rate_limits import RepeatLimiter, TokenBucket
-from tests.engines.kubernetes.status.made import why
+from tests.engines.kubernetes.status.builders import pending_reason
 
 
-def test_one_pod_hears_the_same_with_other_numbers_once_a_minute() -> None:
-    patience = RepeatLimiter(StatusSettings())
-    assert patience.delay_s("u", why("6 are idle"), 0.0) == 0.0
-    patience.record("u", why("6 are idle"), 0.0)
-    assert patience.delay_s("u", why("7 are idle"), 10.0) == pytest.approx(50.0)
-    assert patience.delay_s("u", why("7 are idle"), 60.0) == 0.0
+def test_message_with_other_numbers_is_delayed_to_once_a_minute() -> None:
+    limiter = RepeatLimiter(StatusSettings())
+    assert limiter.delay_s("u", pending_reason("6 are idle"), 0.0) == 0.0
+    limiter.record("u", pending_reason("6 are idle"), 0.0)
+    assert limiter.delay_s("u", pending_reason("7 are idle"), 10.0) == pytest.approx(50.0)
+    assert limiter.delay_s("u", pending_reason("7 are idle"), 60.0) == 0.0
 
 
-def test_news_waits_only_as_long_as_it_takes_not_to_flap() -> None:
-    patience = RepeatLimiter(StatusSettings(flap_s=5.0))
-    patience.record("u", why("6 are idle"), 0.0)
-    assert patience.delay_s("u", why("the tenant's limit"), 1.0) == pytest.approx(4.0)
-    assert patience.delay_s("u", why("the tenant's limit"), 6.0) == 0.0
+def test_new_reason_is_delayed_only_by_the_flap_time() -> None:
+    limiter = RepeatLimiter(StatusSettings(flap_s=5.0))
+    limiter.record("u", pending_reason("6 are idle"), 0.0)
+    assert limiter.delay_s("u", pending_reason("the tenant's limit"), 1.0) == pytest.approx(4.0)
+    assert limiter.delay_s("u", pending_reason("the tenant's limit"), 6.0) == 0.0
 
 
-def test_the_very_same_is_told_again_before_the_server_forgets_it() -> None:
-    patience = RepeatLimiter(StatusSettings(repeat_s=300.0))
-    patience.record("u", why("6 are idle"), 0.0)
-    assert patience.delay_s("u", why("6 are idle"), 299.0) is None
-    assert patience.delay_s("u", why("6 are idle"), 300.0) == 0.0
+def test_unchanged_message_is_repeated_after_the_repeat_time() -> None:
+    limiter = RepeatLimiter(StatusSettings(repeat_s=300.0))
+    limiter.record("u", pending_reason("6 are idle"), 0.0)
+    assert limiter.delay_s("u", pending_reason("6 are idle"), 299.0) is None
+    assert limiter.delay_s("u", pending_reason("6 are idle"), 300.0) == 0.0
 
 
-def test_pods_and_reasons_do_not_hold_each_other_up() -> None:
-    patience = RepeatLimiter(StatusSettings())
-    patience.record("u", why("6 are idle"), 0.0)
-    assert patience.delay_s("v", why("6 are idle"), 0.0) == 0.0
-    assert patience.delay_s("u", StatusMessage("Preempted", "6 are idle"), 0.0) == 0.0
+def test_limits_of_pods_and_reasons_are_independent() -> None:
+    limiter = RepeatLimiter(StatusSettings())
+    limiter.record("u", pending_reason("6 are idle"), 0.0)
+    assert limiter.delay_s("v", pending_reason("6 are idle"), 0.0) == 0.0
+    assert limiter.delay_s("u", StatusMessage("Preempted", "6 are idle"), 0.0) == 0.0
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    patience = RepeatLimiter(StatusSettings(), limit=3)
+def test_limiter_keeps_a_bounded_number_of_pods() -> None:
+    limiter = RepeatLimiter(StatusSettings(), limit=3)
     for number in range(10):
-        patience.record(f"u{number}", why("x"), 0.0)
-    assert [patience.delay_s(f"u{number}", why("x"), 1.0) is None for number in (6, 7, 8, 9)] == [False, *3 * [True]]
+        limiter.record(f"u{number}", pending_reason("x"), 0.0)
+    assert [limiter.delay_s(f"u{number}", pending_reason("x"), 1.0) is None for number in (6, 7, 8, 9)] == [
+        False,
+        *3 * [True],
+    ]
 
 
 @given(st.lists(st.floats(0.0, 3.0), max_size=60), st.floats(0.5, 50.0), st.floats(1.0, 20.0))
-def test_the_bucket_never_gives_more_than_it_may(steps: list[float], per_second: float, burst: float) -> None:
+def test_bucket_never_exceeds_its_rate_and_burst(steps: list[float], per_second: float, burst: float) -> None:
     bucket, now_s, taken = TokenBucket(per_second, burst), 0.0, []
     for step in steps:
         now_s += step
@@ -60,7 +63,7 @@ def test_the_bucket_never_gives_more_than_it_may(steps: list[float], per_second:
             assert last - first + 1 <= burst + (taken[last] - taken[first]) * per_second + 1e-6
 
 
-def test_whoever_waits_as_long_as_told_gets_one() -> None:
+def test_bucket_gives_a_token_after_the_returned_wait() -> None:
     bucket = TokenBucket(per_second=4.0, burst=1.0)
     assert bucket.wait_s(0.0) == 0.0
     wait_s = bucket.wait_s(0.0)

@@ -1,4 +1,4 @@
-"""What holds when nothing happens in the small cluster any more."""
+"""Invariants of the simulated cluster when it has settled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tests.engines.kubernetes.world.world import World
 
 
 def check_rest(world: World) -> None:
-    """When the world is quiet each gang is waiting, running, or gone."""
-    world.empty_ended_ranks()
+    """Settle the cluster and check that each gang is pending, running or gone."""
+    world.settle()
     registry = world.registry
     assert set(registry.by_job) == set(world.store)
     for job, row in world.store.items():
@@ -35,9 +35,9 @@ def _check_pod(world: World, name: str) -> None:
     if is_over(pod):
         return
     if node_name(pod):
-        # On a node: in a gang that runs, or a bare pod whose fellows are gone and which nobody may delete.
+        # On a node: in a running gang, or a bare pod whose gang is gone and which must not be deleted.
         assert world.registry.holds(uid_of(pod)) or (gang.job is None and not gang.member.recreates), (
-            f"{name} is nobody's"
+            f"{name} belongs to no gang"
         )
         if world.registry.holds(uid_of(pod)) and not gang.adopted:
             assert annotations_of(pod)[JOB] == (gang.job.id if gang.job is not None else "")

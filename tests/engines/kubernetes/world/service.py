@@ -1,4 +1,4 @@
-"""A service in a few lines: it remembers jobs, decides where they run and who goes, and calls the book."""
+"""A minimal service: stores jobs, decides where they run and which stop, and calls the registry."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpusquad.core.ports import AttemptEnded, AttemptStarted
 from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
 from gpusquad.model.job import Job
 
-WAITS, ON_CARDS = ("pending",), ("starting", "running", "preempting", "stopping")
+WAITING, ON_CARDS = ("pending",), ("starting", "running", "preempting", "stopping")
 Key = tuple[str, int]
 """A job and its attempt."""
 
 
 @dataclass
 class Row:
-    """A job as the service remembers it."""
+    """A job in the store of the service."""
 
     job: Job
     state: str = "pending"
@@ -29,32 +29,32 @@ class Row:
 
 @dataclass
 class Service:
-    """``reports`` is on its way to it, ``calls`` to the book. What may end or be withdrawn more than once is
-    counted."""
+    """``reports`` are not handled yet, ``calls`` not delivered to the registry. Jobs that may end or be withdrawn
+    more than once are counted."""
 
     registry: GangRegistry = field(init=False, repr=False)
     store: dict[str, Row] = field(default_factory=dict)
-    over: set[str] = field(default_factory=set)
+    finished_jobs: set[str] = field(default_factory=set)
     reports: deque[Any] = field(default_factory=deque)
     calls: deque[Callable[[], None]] = field(default_factory=deque)
     launched: int = 0
     known: set[str] = field(default_factory=set)
-    """Jobs that the book has told of or was told of."""
+    """Jobs that the registry reported or that were passed to it."""
     ends: Counter[Key] = field(default_factory=Counter)
     may_end_again: Counter[Key] = field(default_factory=Counter)
     may_withdraw_again: Counter[str] = field(default_factory=Counter)
-    told_to_go: set[str] = field(default_factory=set)
+    stop_requested: set[str] = field(default_factory=set)
 
     def on_change(self) -> None:
-        """The service handles what was said first."""
+        """Handle the oldest report."""
         event = self.reports.popleft()
-        handle = {GangFound: self._found, GangWithdrawn: self._withdrawn, GangsResynced: self._refound,
+        handle = {GangFound: self._found, GangWithdrawn: self._withdrawn, GangsResynced: self._resynced,
                   AttemptStarted: self._started, AttemptEnded: self._ended}[type(event)]  # fmt: skip
         handle(event)
 
     def _found(self, found: GangFound) -> None:
         job = found.job
-        if job.id in self.over:
+        if job.id in self.finished_jobs:
             self.calls.append(lambda: self.registry.begin_incarnation(job.id))
             return
         row = self.store.setdefault(job.id, Row(job))
@@ -65,13 +65,13 @@ class Service:
                 attempt = row.attempt
                 self._call("resume", job.id, attempt, lambda: self.registry.resume(job, attempt, found.places, True))
 
-    def _withdrawn(self, gone: GangWithdrawn) -> None:
-        row = self.store.get(gone.job_id)
-        if row is not None and row.state in WAITS:
-            self._finish(gone.job_id)
+    def _withdrawn(self, withdrawn: GangWithdrawn) -> None:
+        row = self.store.get(withdrawn.job_id)
+        if row is not None and row.state in WAITING:
+            self._finish(withdrawn.job_id)
 
-    def _refound(self, everybody: GangsResynced) -> None:
-        for job in [job for job in self.store if job not in everybody.job_ids]:
+    def _resynced(self, resynced: GangsResynced) -> None:
+        for job in [job for job in self.store if job not in resynced.job_ids]:
             self._finish(job)
 
     def _started(self, event: AttemptStarted) -> None:
@@ -92,15 +92,15 @@ class Service:
 
     def _finish(self, job: str) -> None:
         del self.store[job]
-        self.over.add(job)
-        self.told_to_go.add(job)
+        self.finished_jobs.add(job)
+        self.stop_requested.add(job)
         self.calls.append(lambda: self.registry.finished(job))
 
-    def _call(self, what: str, job: str, attempt: int, call: Callable[[], None]) -> None:
+    def _call(self, kind: str, job: str, attempt: int, call: Callable[[], None]) -> None:
         def do() -> None:
             self.known.add(job)
             gang = self.registry.by_job.get(job)
-            if what == "stop" or self.ends[job, attempt]:
+            if kind == "stop" or self.ends[job, attempt]:
                 self.may_end_again[job, attempt] += 1
             if gang is None:
                 self.may_withdraw_again[job] += 1
@@ -123,24 +123,24 @@ class Service:
             self._call("launch", job, attempt, lambda: self.registry.launch(job, attempt, places))
 
     def preempt(self, job: str) -> None:
-        self._tell_to_go(job, "preempting")
+        self._request_stop(job, "preempting")
 
     def cancel(self, job: str) -> None:
         row = self.store[job]
         if row.state == "stopping":
             return
-        self.told_to_go.add(job)
+        self.stop_requested.add(job)
         self.calls.append(lambda: self.registry.withdraw(job, "cancelled"))
         if row.state == "pending":
             self._finish(job)
         else:
-            self._tell_to_go(job, "stopping")
+            self._request_stop(job, "stopping")
 
-    def _tell_to_go(self, job: str, state: str) -> None:
+    def _request_stop(self, job: str, state: str) -> None:
         row = self.store[job]
         if row.state in ("starting", "running") or (row.state == "preempting" and state == "stopping"):
             row.state = state
-            self.told_to_go.add(job)
+            self.stop_requested.add(job)
             attempt = row.attempt
             self._call("stop", job, attempt, lambda: self.registry.stop(job, attempt, state, None))
 

@@ -1,6 +1,6 @@
-"""A cluster in a few lines: an API server's pods, who makes them and who runs them, and a service that decides.
+"""A simulated cluster with its pods, controllers and kubelets, and a service that decides.
 
-Everything that takes time is a queue: whoever plays chooses what happens next.
+Everything that takes time is a queue: the test chooses what happens next.
 """
 
 from __future__ import annotations
@@ -16,40 +16,42 @@ from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
 from gpusquad.engines.kubernetes.parse.membership import membership_of
 from gpusquad.engines.kubernetes.parse.requests import request_of_pod
 from gpusquad.kube.objects import Object, is_leaving, name_of, uid_of
+from tests.engines.kubernetes.world.actions import PendingBinding, RecordingActions
 from tests.engines.kubernetes.world.cluster import Cluster
-from tests.engines.kubernetes.world.hand import Bind, Hand
 from tests.engines.kubernetes.world.service import ON_CARDS, Service
 
 
 @dataclass
 class World(Cluster, Service):
-    """A book between a cluster and a service, and what it wants done that is not done yet."""
+    """A registry between a cluster and a service, with its actions that are not carried out yet."""
 
-    binds: list[Bind] = field(default_factory=list)
+    binds: list[PendingBinding] = field(default_factory=list)
     deletes: list[Object] = field(default_factory=list)
     owner_deletes: list[str] = field(default_factory=list)
-    asked: list[PodGang] = field(default_factory=list)
+    owner_checks: list[PodGang] = field(default_factory=list)
     timers: list[tuple[PodGang, int]] = field(default_factory=list)
-    obstacle_is: str = ""
+    obstacle_text: str = ""
     bound_ever: set[str] = field(default_factory=set)
     withdrawn: Counter[str] = field(default_factory=Counter)
-    lacking: list[str] = field(default_factory=list)
+    unschedulable: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.registry = self._new_book()
+        self.registry = self._new_registry()
         self.registry.open()
         self.reports.clear()
 
-    def _new_book(self) -> GangRegistry:
-        return GangRegistry(lambda pod: membership_of(pod, self._find), request_of_pod, lambda formed: None, Hand(self))
+    def _new_registry(self) -> GangRegistry:
+        return GangRegistry(
+            lambda pod: membership_of(pod, self._find), request_of_pod, lambda formed: None, RecordingActions(self)
+        )
 
     def _find(self, group: str, kind: str, namespace: str, name: str) -> Object | None:
         return self.jobs.get(name) if kind == "Job" else None
 
-    # -- what the book wants, and hears ------------------------------------------------------------------------------
+    # -- actions of the registry, and their answers --------------------------------------------------------------------
 
-    def land(self, index: int) -> None:
-        """The server takes a binding, or refuses it."""
+    def apply_binding(self, index: int) -> None:
+        """The server accepts or refuses a binding."""
         bind = self.binds[index]
         if bind.landed or bind.refused:
             return
@@ -63,7 +65,7 @@ class World(Cluster, Service):
             pod["metadata"]["annotations"].update(binding["metadata"]["annotations"])
             bind.landed = True
             self.bound_ever.add(uid_of(pod))
-            self._tell("seen", pod)
+            self._emit("seen", pod)
 
     def refuse(self, index: int) -> None:
         bind = self.binds[index]
@@ -71,7 +73,7 @@ class World(Cluster, Service):
             bind.refused = "forbidden"
 
     def answer(self, index: int) -> None:
-        """The book hears of a binding for certain."""
+        """The registry gets the outcome of a binding."""
         bind = self.binds[index]
         wanted = bind.gang.placed and bind.gang.attempt == bind.attempt and not bind.gang.stopping
         if not (bind.landed or bind.refused) and wanted:
@@ -84,25 +86,25 @@ class World(Cluster, Service):
 
     def carry_out_deletion(self, index: int) -> None:
         pod = self.deletes.pop(index)
-        now = self.pods.get(name_of(pod))
-        if now is not None and uid_of(now) == uid_of(pod):
-            self._begin_deletion(now)
+        current = self.pods.get(name_of(pod))
+        if current is not None and uid_of(current) == uid_of(pod):
+            self._start_deletion(current)
 
     def answer_owner(self, index: int) -> None:
-        gang = self.asked[index]
+        gang = self.owner_checks[index]
         if gang.job is not None and not gang.live():
             owner = gang.owner
             found = self.jobs.get(owner["name"]) if owner is not None else None
             self.registry.owner_checked(gang, verdict_on(found, owner["uid"]) if owner is not None else "gone")
         if gang.job is None or gang.live():
-            self.asked.remove(gang)
+            self.owner_checks.remove(gang)
             gang.is_checking_owner = False
 
     def deliver(self) -> None:
-        what, pod = self.events.popleft()
-        if what == "seen":
+        kind, pod = self.events.popleft()
+        if kind == "seen":
             self.registry.seen(pod)
-        elif what == "gone":
+        elif kind == "gone":
             self.registry.gone(pod)
         else:
             gang = self.registry._index.gang_of(uid_of(pod))
@@ -115,15 +117,15 @@ class World(Cluster, Service):
 
     # -- another process ---------------------------------------------------------------------------------------------
 
-    def restart(self, landing: Callable[[], bool]) -> None:
-        """The scheduler's process ends and another begins: all that was on its way is lost, or done just before."""
+    def restart(self, applies_binding: Callable[[], bool]) -> None:
+        """The scheduler process ends and another starts: everything in flight is lost, or was done just before."""
         for index, _ in enumerate(self.binds):
-            if landing():
-                self.land(index)
-        for mine in (self.events, self.reports, self.calls, self.binds, self.deletes, self.asked, self.timers):
-            mine.clear()
+            if applies_binding():
+                self.apply_binding(index)
+        for queue in (self.events, self.reports, self.calls, self.binds, self.deletes, self.owner_checks, self.timers):
+            queue.clear()
         self.owner_deletes.clear()
-        self.registry = self._new_book()
+        self.registry = self._new_registry()
         self.known = set(self.store)
         self.withdrawn.clear()
         self.bound_ever = {uid_of(pod) for pod in self.pods.values() if node_name(pod)}
@@ -139,16 +141,16 @@ class World(Cluster, Service):
                     self.registry.stop(job, row.attempt, row.state, None)
         self.registry.open()
 
-    # -- until nothing happens any more --------------------------------------------------------------------------------
+    # -- settling ------------------------------------------------------------------------------------------------------
 
-    def empty_ended_ranks(self) -> None:
+    def settle(self) -> None:
         for _ in range(400):
             self._settle_once()
             if not self._step_world():
-                late = [i for i, (gang, attempt) in enumerate(self.timers) if _is_starting(gang, attempt)]
-                if not late:
+                starting = [i for i, (gang, attempt) in enumerate(self.timers) if _is_starting(gang, attempt)]
+                if not starting:
                     return
-                self.time_out(late[0])
+                self.time_out(starting[0])
         raise AssertionError("it never comes to rest")
 
     def _settle_once(self) -> None:
@@ -160,7 +162,7 @@ class World(Cluster, Service):
             elif self.reports:
                 self.on_change()
             elif self.binds:
-                self.land(0)
+                self.apply_binding(0)
                 self.answer(0)
             elif self.deletes:
                 self.carry_out_deletion(0)
@@ -171,8 +173,8 @@ class World(Cluster, Service):
         raise AssertionError("it never comes to rest")
 
     def _step_world(self) -> bool:
-        """Whether anything was left to do."""
-        self.obstacle_is = ""
+        """Advance the cluster and the service; true if work is left."""
+        self.obstacle_text = ""
         for job in [job for job, row in self.store.items() if row.state == "pending"]:
             self.launch(job)
         for name in list(self.jobs):
@@ -181,8 +183,8 @@ class World(Cluster, Service):
             pod = self.pods.get(name)
             if pod is not None and not is_over(pod):
                 self.run_pod(name, "gone" if is_leaving(pod) else "Running")
-        for gang in list(self.asked):
-            self.answer_owner(self.asked.index(gang))
+        for gang in list(self.owner_checks):
+            self.answer_owner(self.owner_checks.index(gang))
         return bool(self.events or self.calls or self.reports or self.binds or self.deletes or self.owner_deletes)
 
 

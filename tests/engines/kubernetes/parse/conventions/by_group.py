@@ -1,22 +1,22 @@
-"""Pods that name their group."""
+"""Cases of pods that name their group."""
 
 from __future__ import annotations
 
 from gpusquad.engines.kubernetes.parse.groups import RoleSize
+from tests.engines.kubernetes.parse.builders import pod
 from tests.engines.kubernetes.parse.conventions.case import Case
 from tests.engines.kubernetes.parse.conventions.objects import (
     BASIC,
     COSCHEDULING,
     KAI,
-    KAI_PARTS,
+    KAI_SUBGROUPS,
     NATIVE,
     OLD,
     REPLICA_SET,
     STATEFUL_SET,
     VOLCANO,
-    VOLCANO_SOME,
+    VOLCANO_PARTIAL,
 )
-from tests.engines.kubernetes.parse.making import pod
 
 OLDEST = "pod-group.scheduling.sigs.k8s.io"
 
@@ -54,7 +54,7 @@ BY_GROUP = {
         parts=(RoleSize("ps", 1), RoleSize("worker", 2)),
     ),
     "Volcano, its own name": Case(
-        pod("p", annotations={"scheduling.volcano.sh/group-name": "g"}), (VOLCANO_SOME,), "PodGroup", "g", 2, 2
+        pod("p", annotations={"scheduling.volcano.sh/group-name": "g"}), (VOLCANO_PARTIAL,), "PodGroup", "g", 2, 2
     ),
     "Kueue": Case(
         pod(
@@ -83,8 +83,8 @@ BY_GROUP = {
         recreates=True,
     ),
     "KAI": Case(pod("p", annotations={"pod-group-name": "g"}), (KAI,), "PodGroup", "g", 6, 6),
-    "KAI, sub-groups": Case(pod("p", annotations={"pod-group-name": "g"}), (KAI_PARTS,), "PodGroup", "g", 5, 5),
-    "ours": Case(
+    "KAI, sub-groups": Case(pod("p", annotations={"pod-group-name": "g"}), (KAI_SUBGROUPS,), "PodGroup", "g", 5, 5),
+    "gpusquad": Case(
         pod("p", annotations={"gpusquad.io/group": "g", "gpusquad.io/group-size": "2"}),
         (),
         "gpusquad.io/group",
@@ -92,7 +92,7 @@ BY_GROUP = {
         2,
         2,
     ),
-    "ours, as labels": Case(
+    "gpusquad, as labels": Case(
         pod("p", labels={"gpusquad.io/group": "g", "gpusquad.io/group-size": "2"}), (), "gpusquad.io/group", "g", 2, 2
     ),
 }

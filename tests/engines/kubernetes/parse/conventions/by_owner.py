@@ -1,8 +1,9 @@
-"""Pods that belong together because of who made them, or do not."""
+"""Cases of pods that are grouped by their owner, or not."""
 
 from __future__ import annotations
 
 from gpusquad.engines.kubernetes.parse.groups import RoleSize
+from tests.engines.kubernetes.parse.builders import pod, read
 from tests.engines.kubernetes.parse.conventions.case import Case
 from tests.engines.kubernetes.parse.conventions.objects import (
     INDEXED,
@@ -11,34 +12,33 @@ from tests.engines.kubernetes.parse.conventions.objects import (
     LAUNCHER_JOB,
     LWS,
     MPI,
-    OF_RAY_JOB,
     PYTORCH,
     RAY,
+    RAY_OF_JOB,
     REPLICA_SET,
     STATEFUL_SET,
     batch_job,
-    changed,
     lws_pod,
-    of_job,
+    pod_of,
+    with_spec,
 )
-from tests.engines.kubernetes.parse.making import pod, read
 
-IN_ORDER = changed(JOBSET, startupPolicy={"startupPolicyOrder": "InOrder"})
-LAUNCHER_LATER = changed(MPI, launcherCreationPolicy="WaitForWorkersReady")
-MPI_PARTS = (RoleSize("launcher", 1), RoleSize("worker", 4))
-RJ = "jobset.sigs.k8s.io/replicatedjob-name"
-RT = "training.kubeflow.org/replica-type"
+IN_ORDER = with_spec(JOBSET, startupPolicy={"startupPolicyOrder": "InOrder"})
+LAUNCHER_LATER = with_spec(MPI, launcherCreationPolicy="WaitForWorkersReady")
+MPI_ROLES = (RoleSize("launcher", 1), RoleSize("worker", 4))
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
 
 BY_OWNER = {
     "bare pod": Case(pod("p"), (), "Pod", "p", 1, 1),
-    "Deployment": Case(of_job(REPLICA_SET), (), "Pod", "p", 1, 1, recreates=True),
-    "StatefulSet": Case(of_job(STATEFUL_SET), (), "Pod", "p", 1, 1, recreates=True),
-    "owner we do not know": Case(
-        of_job(read("{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {name: w}}")), (), "Pod", "p", 1, 1
+    "Deployment": Case(pod_of(REPLICA_SET), (), "Pod", "p", 1, 1, recreates=True),
+    "StatefulSet": Case(pod_of(STATEFUL_SET), (), "Pod", "p", 1, 1, recreates=True),
+    "unknown owner": Case(
+        pod_of(read("{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {name: w}}")), (), "Pod", "p", 1, 1
     ),
-    "Indexed job": Case(of_job(INDEXED), (INDEXED,), "Job", "train", 4, 4, recreates=True),
-    "list of work": Case(
-        of_job(batch_job({"completions": 9, "parallelism": 3})),
+    "Indexed job": Case(pod_of(INDEXED), (INDEXED,), "Job", "train", 4, 4, recreates=True),
+    "job with fewer pods than completions": Case(
+        pod_of(batch_job({"completions": 9, "parallelism": 3})),
         (batch_job({"completions": 9, "parallelism": 3}),),
         "Pod",
         "p",
@@ -46,13 +46,15 @@ BY_OWNER = {
         1,
         recreates=True,
     ),
-    "Indexed list of work": Case(of_job(INDEXED), (changed(INDEXED, parallelism=2),), "Pod", "p", 1, 1, recreates=True),
-    "job of one pod": Case(
-        of_job(INDEXED), (batch_job({"completions": 1, "parallelism": 1}),), "Job", "train", 1, 1, True
+    "Indexed job with fewer pods than completions": Case(
+        pod_of(INDEXED), (with_spec(INDEXED, parallelism=2),), "Pod", "p", 1, 1, recreates=True
     ),
-    "work queue": Case(of_job(INDEXED), (batch_job({"parallelism": 3}),), "Pod", "p", 1, 1, recreates=True),
+    "job of one pod": Case(
+        pod_of(INDEXED), (batch_job({"completions": 1, "parallelism": 1}),), "Job", "train", 1, 1, True
+    ),
+    "work queue": Case(pod_of(INDEXED), (batch_job({"parallelism": 3}),), "Pod", "p", 1, 1, recreates=True),
     "work queue that is a gang": Case(
-        of_job(INDEXED, annotations={"gpusquad.io/gang": "true"}),
+        pod_of(INDEXED, annotations={"gpusquad.io/gang": "true"}),
         (batch_job({"parallelism": 3}),),
         "Job",
         "train",
@@ -61,16 +63,18 @@ BY_OWNER = {
         True,
     ),
     "Indexed job half done": Case(
-        of_job(INDEXED), (INDEXED | {"status": {"succeeded": 1, "failedIndexes": "0,2-2"}},), "Job", "train", 1, 1, True
+        pod_of(INDEXED), (INDEXED | {"status": {"succeeded": 1, "failedIndexes": "0,2-2"}},), "Job", "train", 1, 1, True
     ),
-    "Indexed job that fails for good": Case(of_job(INDEXED), (changed(INDEXED, backoffLimit=0),), "Job", "train", 4, 4),
+    "Indexed job that fails for good": Case(
+        pod_of(INDEXED), (with_spec(INDEXED, backoffLimit=0),), "Job", "train", 4, 4
+    ),
     "Indexed job with few failures left": Case(
-        of_job(INDEXED), (INDEXED | {"status": {"failed": 3}},), "Job", "train", 4, 4, recreates=False
+        pod_of(INDEXED), (INDEXED | {"status": {"failed": 3}},), "Job", "train", 4, 4, recreates=False
     ),
     "Indexed job that ignores disruption": Case(
-        of_job(INDEXED),
+        pod_of(INDEXED),
         (
-            changed(
+            with_spec(
                 INDEXED,
                 backoffLimit=0,
                 podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
@@ -83,10 +87,10 @@ BY_OWNER = {
         recreates=True,
     ),
     "Indexed job that counts by index": Case(
-        of_job(INDEXED), (changed(INDEXED, backoffLimitPerIndex=1),), "Job", "train", 4, 4, recreates=True
+        pod_of(INDEXED), (with_spec(INDEXED, backoffLimitPerIndex=1),), "Job", "train", 4, 4, recreates=True
     ),
     "JobSet": Case(
-        of_job(JOB_OF_JOBSET, labels={RJ: "workers"}),
+        pod_of(JOB_OF_JOBSET, labels={REPLICATED_JOB: "workers"}),
         (JOB_OF_JOBSET, JOBSET),
         "JobSet",
         "llm",
@@ -96,7 +100,7 @@ BY_OWNER = {
         parts=(RoleSize("driver", 1), RoleSize("workers", 8)),
     ),
     "JobSet in order": Case(
-        of_job(JOB_OF_JOBSET, labels={RJ: "workers"}),
+        pod_of(JOB_OF_JOBSET, labels={REPLICATED_JOB: "workers"}),
         (JOB_OF_JOBSET, IN_ORDER),
         "JobSet",
         "llm/workers",
@@ -106,7 +110,7 @@ BY_OWNER = {
         parts=(RoleSize("workers", 8),),
     ),
     "JobSet without restarts": Case(
-        of_job(JOB_OF_JOBSET, labels={RJ: "workers"}),
+        pod_of(JOB_OF_JOBSET, labels={REPLICATED_JOB: "workers"}),
         (JOB_OF_JOBSET, JOBSET | {"status": {"restarts": 3}}),
         "JobSet",
         "llm",
@@ -115,7 +119,7 @@ BY_OWNER = {
         parts=(RoleSize("driver", 1), RoleSize("workers", 8)),
     ),
     "JobSet with a job done": Case(
-        of_job(JOB_OF_JOBSET, labels={RJ: "workers"}),
+        pod_of(JOB_OF_JOBSET, labels={REPLICATED_JOB: "workers"}),
         (JOB_OF_JOBSET, JOBSET | {"status": {"replicatedJobsStatus": [{"name": "workers", "succeeded": 1}]}}),
         "JobSet",
         "llm",
@@ -125,7 +129,7 @@ BY_OWNER = {
         parts=(RoleSize("driver", 1), RoleSize("workers", 4)),
     ),
     "PyTorchJob": Case(
-        of_job(PYTORCH),
+        pod_of(PYTORCH),
         (PYTORCH,),
         "PyTorchJob",
         "bert",
@@ -134,9 +138,9 @@ BY_OWNER = {
         recreates=True,
         parts=(RoleSize("master", 1), RoleSize("worker", 7)),
     ),
-    "PyTorchJob, fewer will do": Case(
-        of_job(PYTORCH),
-        (changed(PYTORCH, runPolicy={"schedulingPolicy": {"minAvailable": 3}}),),
+    "PyTorchJob with minAvailable": Case(
+        pod_of(PYTORCH),
+        (with_spec(PYTORCH, runPolicy={"schedulingPolicy": {"minAvailable": 3}}),),
         "PyTorchJob",
         "bert",
         8,
@@ -145,8 +149,8 @@ BY_OWNER = {
         parts=(RoleSize("master", 1), RoleSize("worker", 2)),
     ),
     "PyTorchJob, elastic": Case(
-        of_job(PYTORCH),
-        (changed(PYTORCH, elasticPolicy={"minReplicas": 2, "maxReplicas": 7}),),
+        pod_of(PYTORCH),
+        (with_spec(PYTORCH, elasticPolicy={"minReplicas": 2, "maxReplicas": 7}),),
         "PyTorchJob",
         "bert",
         8,
@@ -155,7 +159,7 @@ BY_OWNER = {
         parts=(RoleSize("master", 1), RoleSize("worker", 2)),
     ),
     "PyTorchJob, some done": Case(
-        of_job(PYTORCH),
+        pod_of(PYTORCH),
         (PYTORCH | {"status": {"replicaStatuses": {"Worker": {"succeeded": 2}}}},),
         "PyTorchJob",
         "bert",
@@ -164,16 +168,16 @@ BY_OWNER = {
         recreates=True,
         parts=(RoleSize("master", 1), RoleSize("worker", 5)),
     ),
-    "MPIJob worker": Case(of_job(MPI), (MPI,), "MPIJob", "hvd", 5, 5, parts=MPI_PARTS),
-    "MPIJob launcher": Case(of_job(LAUNCHER_JOB), (LAUNCHER_JOB, MPI), "MPIJob", "hvd", 5, 5, parts=MPI_PARTS),
+    "MPIJob worker": Case(pod_of(MPI), (MPI,), "MPIJob", "hvd", 5, 5, parts=MPI_ROLES),
+    "MPIJob launcher": Case(pod_of(LAUNCHER_JOB), (LAUNCHER_JOB, MPI), "MPIJob", "hvd", 5, 5, parts=MPI_ROLES),
     "MPIJob whose launcher comes later": Case(
-        of_job(MPI, labels={RT: "worker"}), (LAUNCHER_LATER,), "MPIJob", "hvd", 4, 4, parts=MPI_PARTS[1:]
+        pod_of(MPI, labels={REPLICA_TYPE: "worker"}), (LAUNCHER_LATER,), "MPIJob", "hvd", 4, 4, parts=MPI_ROLES[1:]
     ),
     "launcher that comes later": Case(
-        of_job(LAUNCHER_JOB, labels={RT: "launcher"}), (LAUNCHER_JOB, LAUNCHER_LATER), "Pod", "p", 1, 1
+        pod_of(LAUNCHER_JOB, labels={REPLICA_TYPE: "launcher"}), (LAUNCHER_JOB, LAUNCHER_LATER), "Pod", "p", 1, 1
     ),
     "RayCluster": Case(
-        of_job(RAY),
+        pod_of(RAY),
         (RAY,),
         "RayCluster",
         "tune",
@@ -183,8 +187,8 @@ BY_OWNER = {
         parts=(RoleSize("head", 1), RoleSize("big", 3), RoleSize("small", 4)),
     ),
     "RayCluster that scales": Case(
-        of_job(RAY),
-        (changed(RAY, enableInTreeAutoscaling=True),),
+        pod_of(RAY),
+        (with_spec(RAY, enableInTreeAutoscaling=True),),
         "RayCluster",
         "tune",
         8,
@@ -193,8 +197,8 @@ BY_OWNER = {
         parts=(RoleSize("head", 1), RoleSize("big", 1)),
     ),
     "RayCluster of a RayJob": Case(
-        of_job(OF_RAY_JOB),
-        (OF_RAY_JOB,),
+        pod_of(RAY_OF_JOB),
+        (RAY_OF_JOB,),
         "RayCluster",
         "tune",
         8,
@@ -212,11 +216,11 @@ BY_OWNER = {
         parts=(RoleSize("leader", 1), RoleSize("worker", 3)),
     ),
     "leader that comes first": Case(
-        lws_pod(0), (changed(LWS, startupPolicy="LeaderReady"),), "Pod", "vllm-2-0", 1, 1, True
+        lws_pod(0), (with_spec(LWS, startupPolicy="LeaderReady"),), "Pod", "vllm-2-0", 1, 1, True
     ),
     "workers that come later": Case(
         lws_pod(1),
-        (changed(LWS, startupPolicy="LeaderReady"),),
+        (with_spec(LWS, startupPolicy="LeaderReady"),),
         "LeaderWorkerSet",
         "vllm/2",
         3,

@@ -1,4 +1,4 @@
-"""A pod, the objects around it, and the group that it should be found in."""
+"""A test case: a pod, the objects around it and its expected group."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Groups and owners of pods, as people write them."""
+"""Groups and owners of pods, as users write them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gpusquad.kube.objects import Object
-from tests.engines.kubernetes.parse.making import pod, read
+from tests.engines.kubernetes.parse.builders import pod, read
 
 
 def pod_group(api_version: str, spec: Object, name: str = "g") -> Object:
@@ -16,7 +16,7 @@ def batch_job(spec: Object, **more: Any) -> Object:
     return read("{apiVersion: batch/v1, kind: Job, metadata: {name: train}}") | {"spec": spec} | more
 
 
-def changed(item: Object, **spec: Any) -> Object:
+def with_spec(item: Object, **spec: Any) -> Object:
     return item | {"spec": item["spec"] | spec}
 
 
@@ -29,9 +29,11 @@ OLD = pod_group("scheduling.sigs.k8s.io/v1alpha1", {"minMember": 5})
 VOLCANO = pod_group(
     "scheduling.volcano.sh/v1beta1", {"minMember": 3, "minTaskMember": {"worker": 2, "ps": 1}, "queue": "q"}
 )
-VOLCANO_SOME = pod_group("scheduling.volcano.sh/v1beta1", {"minMember": 2, "minTaskMember": {"worker": 4}})
+VOLCANO_PARTIAL = pod_group("scheduling.volcano.sh/v1beta1", {"minMember": 2, "minTaskMember": {"worker": 4}})
 KAI = pod_group("scheduling.run.ai/v2alpha2", {"minMember": 6, "queue": "q"})
-KAI_PARTS = pod_group("scheduling.run.ai/v2alpha2", {"subGroups": [{"name": "a", "minMember": 2}, {"minMember": 3}]})
+KAI_SUBGROUPS = pod_group(
+    "scheduling.run.ai/v2alpha2", {"subGroups": [{"name": "a", "minMember": 2}, {"minMember": 3}]}
+)
 INDEXED = batch_job({"completionMode": "Indexed", "completions": 4, "parallelism": 4})
 JOBSET = read("""
 apiVersion: jobset.x-k8s.io/v1alpha2
@@ -94,8 +96,8 @@ spec:
     - {groupName: small, replicas: 2, numOfHosts: 2}
     - {groupName: off, replicas: 9, suspend: true}
 """)
-OF_RAY_JOB = read("{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: tune}}") | {"spec": RAY["spec"]}
-OF_RAY_JOB["metadata"]["ownerReferences"] = [
+RAY_OF_JOB = read("{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: tune}}") | {"spec": RAY["spec"]}
+RAY_OF_JOB["metadata"]["ownerReferences"] = [
     {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "controller": True}
 ]
 LWS = read("""
@@ -112,5 +114,5 @@ def lws_pod(worker: int, **more: Any) -> Object:
     return pod(f"vllm-2-{worker}", labels=labels, owner=STATEFUL_SET, **more)
 
 
-def of_job(owner: Object, **more: Any) -> Object:
+def pod_of(owner: Object, **more: Any) -> Object:
     return pod("p", owner=owner, **more)

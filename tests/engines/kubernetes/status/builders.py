@@ -1,4 +1,4 @@
-"""Pods that are told something, and what they are told."""
+"""Builders of pods and status messages."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def pod(name: str = "a", **more: object) -> Object:
     return {"metadata": metadata, "spec": {"schedulerName": "gpusquad"}, "status": {"phase": "Pending"}, **more}
 
 
-def why(message: str) -> StatusMessage:
+def pending_reason(message: str) -> StatusMessage:
     return StatusMessage(FAILED_SCHEDULING, message, is_why=True)

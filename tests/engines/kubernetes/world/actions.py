@@ -1,4 +1,4 @@
-"""The book's hands, and the first to notice what must not be."""
+"""Actions of the gang registry: recorded for the simulation, and checked."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Bind:
-    """A binding on its way to the server, or its answer on the way back."""
+class PendingBinding:
+    """A binding in flight to the server, or its answer."""
 
     gang: PodGang
     attempt: int
@@ -29,8 +29,8 @@ class Bind:
     landed: bool = False
 
 
-class Hand:
-    """Puts down what the book wants done, for whoever plays the world."""
+class RecordingActions:
+    """Records the actions of the registry; the simulation carries them out later."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -58,19 +58,19 @@ class Hand:
         world.ends[key] += 1
         assert world.ends[key] <= 1 + world.may_end_again[key], "ended twice"
         for pod in world.pods.values():
-            note = annotations_of(pod)
-            its = (note.get(JOB), int(note.get(ATTEMPT, -1)))
-            assert its != key or not node_name(pod) or is_over(pod), f"{name_of(pod)} still has its cards"
-        there = {uid_of(pod) for pod in world.pods.values() if not is_over(pod)}
-        on_their_way = [bind for bind in world.binds if not bind.refused and uid_of(bind.pod) in there]
-        assert not any((bind.job, bind.attempt) == key for bind in on_their_way), "being bound"
+            annotations = annotations_of(pod)
+            pod_key = (annotations.get(JOB), int(annotations.get(ATTEMPT, -1)))
+            assert pod_key != key or not node_name(pod) or is_over(pod), f"{name_of(pod)} still has its cards"
+        live = {uid_of(pod) for pod in world.pods.values() if not is_over(pod)}
+        in_flight = [bind for bind in world.binds if not bind.refused and uid_of(bind.pod) in live]
+        assert not any((bind.job, bind.attempt) == key for bind in in_flight), "being bound"
 
     def bind(self, gang: PodGang, rank: GangRank, pod: Object) -> None:
         assert gang.job is not None
         assert rank.place is not None
         assert uid_of(pod) not in self._world.bound_ever, "bound twice"
         assert not any(uid_of(bind.pod) == uid_of(pod) for bind in self._world.binds)
-        self._world.binds.append(Bind(gang, gang.attempt, rank.place, gang.job.id, pod))
+        self._world.binds.append(PendingBinding(gang, gang.attempt, rank.place, gang.job.id, pod))
 
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
         world = self._world
@@ -78,7 +78,7 @@ class Hand:
             gang = world.registry._index.gang_of(uid_of(pod))
             jobs = {annotations_of(pod).get(JOB, ""), gang.job.id if gang is not None and gang.job is not None else ""}
             failed = (gang is not None and gang.failed_start) or why.startswith("its gang was released")
-            assert failed or jobs & world.told_to_go, f"{name_of(pod)} is deleted and nobody makes it again: {why}"
+            assert failed or jobs & world.stop_requested, f"{name_of(pod)} is deleted and not recreated: {why}"
         world.deletes.append(pod)
 
     def delete_owner(self, gang: PodGang, why: str) -> None:
@@ -88,13 +88,13 @@ class Hand:
     def check_owner(self, gang: PodGang) -> None:
         if not gang.is_checking_owner:
             gang.is_checking_owner = True
-            self._world.asked.append(gang)
+            self._world.owner_checks.append(gang)
 
     def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
-        return self._world.obstacle_is
+        return self._world.obstacle_text
 
     def node_obstacle(self, rank: GangRank, pod: Object) -> str:
-        return self._world.obstacle_is
+        return self._world.obstacle_text
 
     def watch_start(self, gang: PodGang) -> None:
         self._world.timers.append((gang, gang.attempt))
@@ -103,4 +103,4 @@ class Hand:
         pass
 
     def report_unschedulable(self, gang: PodGang, what: str) -> None:
-        self._world.lacking.append(what)
+        self._world.unschedulable.append(what)

@@ -1,4 +1,4 @@
-"""Whatever people write in labels, annotations and amounts: an answer or a refusal, never another error."""
+"""Tests of arbitrary labels, annotations and amounts: a result or a refusal, never another error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpusquad.kube.names import (
     USER,
 )
 from gpusquad.model.errors import Invalid
-from tests.engines.kubernetes.parse.making import asking, nothing_there, pod
+from tests.engines.kubernetes.parse.builders import nothing_exists, pod, requesting
 
 NAMES = [
     coscheduling.LABEL, coscheduling.OLD_LABEL, coscheduling.OLDEST_NAME, coscheduling.OLDEST_SIZE, *volcano.NAMES,
@@ -48,10 +48,12 @@ amounts = st.dictionaries(
 
 
 @given(annotations, annotations, amounts)
-def test_an_answer_or_a_refusal(labels: dict[str, str], annotations: dict[str, str], asked: dict[str, str]):
-    item = pod("p", asking(requests=asked), labels=labels, annotations=annotations)
+def test_arbitrary_pods_are_parsed_or_refused(
+    labels: dict[str, str], annotations: dict[str, str], requests: dict[str, str]
+):
+    item = pod("p", requesting(requests=requests), labels=labels, annotations=annotations)
     with contextlib.suppress(Invalid):
-        result = gang_of(membership_of(item, nothing_there), [item])
+        result = gang_of(membership_of(item, nothing_exists), [item])
         assert isinstance(result, (CompleteGang, IncompleteGang, Invalid))
     with contextlib.suppress(Invalid):
         pin_of(item)

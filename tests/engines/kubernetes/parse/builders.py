@@ -1,4 +1,4 @@
-"""Pods and their owners as an API server would hand them out, made from a few words or from YAML."""
+"""Builders of pods and their owners as an API server returns them, from arguments or YAML."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CREATED_US = 1_772_359_200_000_000
 
 
 def container(name: str = "main", *, gpus: object = 0, init: bool = False, **resources: object) -> Object:
-    """``resources`` are requests and limits alike; underscores cannot stand for the dots of extended ones."""
-    asked = {key: str(value) for key, value in resources.items()} | ({GPU: str(gpus)} if gpus else {})
-    return {"name": name, "image": "train:1", "resources": {"requests": asked, "limits": asked}}
+    """``resources`` are both requests and limits; names of extended resources cannot be given as keywords."""
+    amounts = {key: str(value) for key, value in resources.items()} | ({GPU: str(gpus)} if gpus else {})
+    return {"name": name, "image": "train:1", "resources": {"requests": amounts, "limits": amounts}}
 
 
-def asking(name: str = "main", **kinds: Mapping[str, str]) -> Object:
+def requesting(name: str = "main", **kinds: Mapping[str, str]) -> Object:
     """A container with ``requests`` and ``limits`` as given."""
     return {"name": name, "image": "train:1", "resources": dict(kinds)}
 
@@ -62,7 +62,7 @@ def reference(owner: Object) -> Object:
 
 
 def read(text: str) -> Object:
-    """One object of YAML, with what the API server would add."""
+    """One object from YAML, with the fields that the API server adds."""
     item: Object = yaml.safe_load(text)
     metadata = item["metadata"]
     metadata.setdefault("namespace", "team")
@@ -72,7 +72,7 @@ def read(text: str) -> Object:
 
 
 def finder(*items: Object) -> Find:
-    """Knows these objects, and that there are no others."""
+    """Finds these objects and no others."""
     known = {
         (group_of(item["apiVersion"]), item["kind"], item["metadata"]["namespace"], item["metadata"]["name"]): item
         for item in items
@@ -84,5 +84,5 @@ def nothing_known(group: str, kind: str, namespace: str, name: str) -> NotFetche
     return NotFetched.UNKNOWN
 
 
-def nothing_there(group: str, kind: str, namespace: str, name: str) -> None:
+def nothing_exists(group: str, kind: str, namespace: str, name: str) -> None:
     return None

@@ -1,4 +1,4 @@
-"""A teller before an API server that is played, in virtual time."""
+"""A status writer with a fake API server, in virtual time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.writer import PodStatusWriter
 from gpusquad.kube.errors import ApiRefused
 from gpusquad.kube.objects import Object
-from tests.engines.kubernetes.status.made import NOW, pod
+from tests.engines.kubernetes.status.builders import NOW, pod
 from tests.engines.kubernetes.virtual_time import run_virtually
 
 
-class Server:
-    """Keeps events and conditions as the API server would, and says when each was written."""
+class FakeServer:
+    """Stores events and conditions as the API server does, and the time of each write."""
 
     def __init__(self, pods: dict[str, Object]) -> None:
         self.pods = pods
@@ -24,12 +24,12 @@ class Server:
         self.refuse: list[Exception] = []
 
     async def post(self, path: str, content: Object) -> Object:
-        self._note("POST", path)
+        self._record("POST", path)
         self.events[f"{path}/{content['metadata']['name']}"] = content
         return content
 
     async def patch(self, path: str, content: Object, *, kind: str = "merge") -> Object:
-        self._note("PATCH", path)
+        self._record("PATCH", path)
         if "/events/" in path:
             if path not in self.events:
                 raise ApiRefused(404, "NotFound")
@@ -41,31 +41,31 @@ class Server:
             self.status.setdefault(name, {}).update(content["status"])
         return {}
 
-    def _note(self, method: str, path: str) -> None:
+    def _record(self, method: str, path: str) -> None:
         self.writes.append((asyncio.get_running_loop().time(), method, path))
         if self.refuse:
             raise self.refuse.pop(0)
 
 
-class Scene:
-    """A teller and its server, in virtual time."""
+class WriterHarness:
+    """A status writer and its server, in virtual time."""
 
     def __init__(self, count: int, settings: StatusSettings, dry_run: bool = False) -> None:
         loop = asyncio.get_running_loop()
         self.pods = {f"uid-p{number}": pod(f"p{number}") for number in range(count)}
-        self.server = Server(self.pods)
-        begin_s = loop.time()
-        self.teller = PodStatusWriter(
+        self.server = FakeServer(self.pods)
+        start_s = loop.time()
+        self.writer = PodStatusWriter(
             self.server, self.pods.get, settings, clock_s=loop.time,
-            now=lambda: NOW + timedelta(seconds=loop.time() - begin_s), dry_run=dry_run,
+            now=lambda: NOW + timedelta(seconds=loop.time() - start_s), dry_run=dry_run,
         )  # fmt: skip
-        self._task = loop.create_task(self.teller.run())
+        self._task = loop.create_task(self.writer.run())
 
     @property
     def all(self) -> list[Object]:
         return list(self.pods.values())
 
-    async def pass_s(self, seconds: float) -> None:
+    async def sleep_s(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
     async def end(self) -> None:
@@ -73,11 +73,11 @@ class Scene:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-def play(count: int, settings: StatusSettings, scene, dry_run: bool = False) -> Server:
-    async def run() -> Server:
-        one = Scene(count, settings, dry_run)
-        await scene(one)
-        await one.end()
-        return one.server
+def run_writer(count: int, settings: StatusSettings, script, dry_run: bool = False) -> FakeServer:
+    async def run() -> FakeServer:
+        harness = WriterHarness(count, settings, dry_run)
+        await script(harness)
+        await harness.end()
+        return harness.server
 
     return run_virtually(run())
