@@ -1,4 +1,4 @@
-"""The books kept a second time, by hand and slowly, from nothing but who runs where."""
+"""Consistency checks of a scheduler state, computed again from the placements of the running gangs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpusquad.model.units import WHOLE_MILLI
 
 
 def audit(state: SchedulerState, now_us: int, *, reservations: bool = True) -> None:
-    """To be run after every cycle: nothing over-allocated, every gang whole, every index true. Where gangs take their
-    time to leave, promises to those they leave for cannot be held against predicted ends."""
+    """Check after a cycle that nothing is over-allocated, every gang is complete and every index is correct. Pass
+    ``reservations=False`` if stopping gangs take time: reservations then cannot be compared with predicted ends."""
     for run in state.runs.by_id.values():
         check_gang(state.space, run.job, run.placement)
-        assert run.job.id not in state.queue, f"{run.job.id} runs and waits"
+        assert run.job.id not in state.queue, f"{run.job.id} is running and pending"
     check_capacity(state)
     check_space(state)
     if reservations:
-        check_promises(state, now_us)
+        check_reservations(state, now_us)
 
 
 def check_gang(space: Space, job: Job, placement: Placement) -> None:
-    """Every task once, on one node, on as many distinct cards as it asks for, of the right kind."""
+    """Every task is placed once, on one node, on as many distinct and suitable cards as it requests."""
     fixed = space.fixed
     assert sorted(part.request_index for part in placement.parts) == list(range(len(job.groups)))
     taken: Counter[int] = Counter()
@@ -45,15 +45,15 @@ def check_gang(space: Space, job: Job, placement: Placement) -> None:
 
 
 def check_card(fixed, request: Request, node: int, card: int) -> None:
-    known = fixed.cluster.nodes[node].cards[card - int(fixed.node_first[node])]
-    assert fixed.card_ids[card] == known.id
-    assert not request.gpu_models or known.model in request.gpu_models
-    assert request.card is None or known.id == request.card
-    assert known.memory_bytes >= request.min_card_memory_bytes
+    card_spec = fixed.cluster.nodes[node].cards[card - int(fixed.node_first[node])]
+    assert fixed.card_ids[card] == card_spec.id
+    assert not request.gpu_models or card_spec.model in request.gpu_models
+    assert request.card is None or card_spec.id == request.card
+    assert card_spec.memory_bytes >= request.min_card_memory_bytes
 
 
 def check_capacity(state: SchedulerState) -> None:
-    """No card and no node gives more than it has."""
+    """No card and no node is over-allocated."""
     cluster = state.space.fixed.cluster
     cards = [card for node in cluster.nodes for card in node.cards]
     whole, memory, sm, clients = Counter(), Counter(), Counter(), Counter()
@@ -61,21 +61,23 @@ def check_capacity(state: SchedulerState) -> None:
     for run in state.runs.by_id.values():
         for part in run.placement.parts:
             request = run.job.groups[part.request_index][0]
-            for node, own in zip(part.nodes.tolist(), part.cards.tolist(), strict=True):
+            for node, task_cards in zip(part.nodes.tolist(), part.cards.tolist(), strict=True):
                 cpu[node] += request.cpu_milli
                 node_memory[node] += request.memory_bytes
-                for card in own:
+                for card in task_cards:
                     if request.share is None:
                         whole[card] += 1
                     else:
                         clients[card] += 1
                         memory[card] += request.share.memory_bytes
                         sm[card] += request.share.sm_milli
-    for card, known in enumerate(cards):
-        assert whole[card] <= 1, f"{known.id} is held whole by {whole[card]}"
-        assert not (whole[card] and clients[card]), f"{known.id} is held whole and shared"
-        assert memory[card] <= known.memory_bytes, f"{known.id} gives {memory[card]} of {known.memory_bytes} bytes"
-        assert sm[card] <= WHOLE_MILLI, f"{known.id} gives {sm[card]} thousandths"
+    for card, card_spec in enumerate(cards):
+        assert whole[card] <= 1, f"{card_spec.id} is held whole by {whole[card]}"
+        assert not (whole[card] and clients[card]), f"{card_spec.id} is held whole and shared"
+        assert memory[card] <= card_spec.memory_bytes, (
+            f"{card_spec.id} gives {memory[card]} of {card_spec.memory_bytes} bytes"
+        )
+        assert sm[card] <= WHOLE_MILLI, f"{card_spec.id} gives {sm[card]} thousandths"
         assert clients[card] <= MAX_SHARERS
     for n, node in enumerate(cluster.nodes):
         assert cpu[n] <= node.cpu_milli, f"{node.id} gives {cpu[n]} of {node.cpu_milli} CPU"
@@ -83,61 +85,67 @@ def check_capacity(state: SchedulerState) -> None:
 
 
 def check_space(state: SchedulerState) -> None:
-    """Free capacity and every cached room, against a space filled anew from the runs."""
+    """Compare free capacity and every cached room with a space rebuilt from the runs."""
     space = state.space
-    anew = rebuilt(state)
-    same_space(space, anew)
+    rebuilt_space = rebuild_space(state)
+    same_space(space, rebuilt_space)
     for request in list(space._rooms):
-        assert space.room(request).tolist() == anew.room(request).tolist(), f"stale room for {request}"
-        assert space.total_room(request) == anew.total_room(request)
+        assert space.room(request).tolist() == rebuilt_space.room(request).tolist(), f"stale room for {request}"
+        assert space.total_room(request) == rebuilt_space.total_room(request)
     assert sorted((run.end_us, run.sequence, run.job.id) for run in state.runs.by_id.values()) == state.runs.ends
 
 
-def rebuilt(state: SchedulerState) -> Space:
-    """What is free, worked out from scratch."""
-    anew = Space(state.space.fixed)
+def rebuild_space(state: SchedulerState) -> Space:
+    """Free capacity, computed from the running gangs."""
+    rebuilt_space = Space(state.space.fixed)
     for card in np.flatnonzero(~state.space.card_ok).tolist():
-        anew.set_card_ok(card, False)
+        rebuilt_space.set_card_ok(card, False)
     for node in np.flatnonzero(~state.space.node_up).tolist():
-        anew.set_node_up(node, False)
+        rebuilt_space.set_node_up(node, False)
     for run in state.runs.by_id.values():
-        anew.take(run.job, run.placement)
-    return anew
+        rebuilt_space.take(run.job, run.placement)
+    return rebuilt_space
 
 
-def same_space(one: Space, other: Space) -> None:
+def same_space(first: Space, second: Space) -> None:
     for name in ("card_ok", "node_up", "card_idle", "node_idle", "card_memory_free", "card_sm_free", "card_slots_free",
                  "node_cpu_free", "node_memory_free", "idle_total"):  # fmt: skip
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    assert np.allclose(one.card_load, other.card_load)
-    seats = [{c: Counter(j.id for j in jobs) for c, jobs in space.sharers.items()} for space in (one, other)]
-    assert seats[0] == seats[1]
+        assert np.array_equal(getattr(first, name), getattr(second, name)), name
+    assert np.allclose(first.card_load, second.card_load)
+    client_counts = [{c: Counter(j.id for j in jobs) for c, jobs in space.sharers.items()} for space in (first, second)]
+    assert client_counts[0] == client_counts[1]
 
 
-def check_promises(state: SchedulerState, now_us: int) -> None:
-    """Only who waits holds a promise, and promises hold each card once at any instant."""
+def check_reservations(state: SchedulerState, now_us: int) -> None:
+    """Only pending jobs have reservations, and reservations never overlap on a card."""
     reservations = list(state.timeline.reservations.values())
     for reservation in reservations:
-        assert reservation.job.id in state.queue, f"{reservation.job.id} does not wait and holds a promise"
+        assert reservation.job.id in state.queue, f"{reservation.job.id} is not pending but has a reservation"
         if reservation.placement is not None:
             check_gang(state.space, reservation.job, reservation.placement)
-    for at_us in {p.start_us for p in reservations if p.start_us > now_us}:
-        check_promises_at(state, at_us)
+    for at_us in {reservation.start_us for reservation in reservations if reservation.start_us > now_us}:
+        check_reservations_at(state, at_us)
 
 
-def check_promises_at(state: SchedulerState, at_us: int) -> None:
-    """At that instant the gangs that still run and those promised fit beside each other."""
+def check_reservations_at(state: SchedulerState, at_us: int) -> None:
+    """At that instant the running gangs and the reservations fit together."""
     free = Space(state.space.fixed)
-    due = [p for p in state.timeline.reservations.values() if p.placement and p.start_us <= at_us < p.end_us]
+    active = [
+        reservation
+        for reservation in state.timeline.reservations.values()
+        if reservation.placement and reservation.start_us <= at_us < reservation.end_us
+    ]
     for run in state.runs.by_id.values():
         if run.end_us > at_us:
             free.take(run.job, run.placement)
-    for reservation in due:
+    for reservation in active:
         for part in reservation.placement.parts:
             request = reservation.job.groups[part.request_index][0]
             if request.share is None and request.gpus:
                 cards = part.cards.ravel()
-                assert free.card_idle[cards].all(), f"{reservation.job.id} is promised a card that is taken at {at_us}"
+                assert free.card_idle[cards].all(), (
+                    f"{reservation.job.id} has a reservation on a card that is taken at {at_us}"
+                )
             free.take_part(reservation.job, part)
     for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free"):
-        assert (getattr(free, name) >= 0).all(), f"{name}: too much promised at {at_us}"
+        assert (getattr(free, name) >= 0).all(), f"{name}: over-reserved at {at_us}"

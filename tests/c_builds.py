@@ -1,4 +1,4 @@
-"""Where compiled C sources are kept. A file of its own, because ``tests.gpu.on_card`` loads no other shared fixture."""
+"""Fixture: folder of compiled C sources. Separate, because ``tests.gpu.on_card`` loads no other shared fixture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["c_builds"]
 
 @pytest.fixture(scope="session")
 def c_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where compiled C sources are kept: one folder for all processes of this test run."""
+    """Folder of compiled C sources, shared by all processes of this test run."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "c-builds"
     folder.mkdir(exist_ok=True)

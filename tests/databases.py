@@ -1,7 +1,7 @@
-"""Fixtures that run a test on SQLite and on a real PostgreSQL, each time with an empty database of its own.
+"""Fixtures that run a test on SQLite and on a real PostgreSQL, each time with a new empty database.
 
 ``database``: open and with its schema. ``database_url``: the same, not opened. ``blank_url``: without a schema.
-``postgresql_server``: the server itself, for tests that stop it. ``tests/conftest.py`` imports them for everybody.
+``postgresql_server``: the server itself, for tests that stop it. ``tests/conftest.py`` imports them for all tests.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -23,13 +24,13 @@ import pytest
 
 from gpusquad.store.database import Database
 
-__all__ = ["blank_url", "database", "database_template", "database_url", "postgresql_server"]
+__all__ = ["blank_url", "database", "database_template", "database_url", "postgresql_server", "sqlite_folder"]
 
 KINDS = ["sqlite", "postgresql"]
-MISSING = "no PostgreSQL server here; on Debian and Ubuntu: apt-get install postgresql"
+MISSING_MESSAGE = "no PostgreSQL server here; on Debian and Ubuntu: apt-get install postgresql"
 START_S = 60
-MEMORY = Path("/dev/shm")
-ENOUGH_BYTES = 4 << 30
+MEMORY_FOLDER = Path("/dev/shm")
+MIN_FREE_BYTES = 4 << 30
 
 
 @pytest.fixture
@@ -42,36 +43,43 @@ def database(database_url: str) -> Iterator[Database]:
 
 @pytest.fixture(params=KINDS)
 def database_url(
-    request: pytest.FixtureRequest, tmp_path: Path, database_template: Callable[[str], str]
+    request: pytest.FixtureRequest, sqlite_folder: Path, database_template: Callable[[str], str]
 ) -> Iterator[str]:
-    """Where such a database is."""
+    """URL of a database with its schema and no rows."""
     if request.param == "sqlite":
-        path = tmp_path / "gpusquad.db"
+        path = sqlite_folder / "gpusquad.db"
         shutil.copyfile(database_template("sqlite"), path)
         yield f"sqlite:///{path}"
     else:
         template = database_template("postgresql")
-        yield from _of_its_own(request.getfixturevalue("postgresql_server"), template)
+        yield from _new_database(request.getfixturevalue("postgresql_server"), template)
 
 
 @pytest.fixture(params=KINDS)
-def blank_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a database without any table is."""
+def blank_url(request: pytest.FixtureRequest, sqlite_folder: Path) -> Iterator[str]:
+    """URL of a database without tables."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'blank.db'}"
+        yield f"sqlite:///{sqlite_folder / 'blank.db'}"
     else:
-        yield from _of_its_own(request.getfixturevalue("postgresql_server"), "template0")
+        yield from _new_database(request.getfixturevalue("postgresql_server"), "template0")
+
+
+@pytest.fixture
+def sqlite_folder() -> Iterator[Path]:
+    """Folder for SQLite files, in memory if possible: opening and closing a database on disk waits for the disk."""
+    with tempfile.TemporaryDirectory(prefix="gpusquad-db-", dir=memory_folder()) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgresqlServer]:
-    """One server for all tests of this process, started when the first one asks."""
-    programs = _programs()
+    """One server for all tests of this process, started on first use."""
+    programs = _find_programs()
     if programs is None:
-        # A machine that must test everything may not leave half of it out.
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(MISSING)
-    # Not under pytest's own folder: the path of a socket may have no more than 107 characters.
-    folder = Path(tempfile.mkdtemp(prefix="gpusquad-pg-", dir=_in_memory()))
+        # CI must not skip the PostgreSQL tests.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(MISSING_MESSAGE)
+    # Not under pytest's folder: the path of a socket has at most 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="gpusquad-pg-", dir=memory_folder()))
     server = PostgresqlServer(programs, folder)
     try:
         server.create()
@@ -84,19 +92,19 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
 
 @pytest.fixture(scope="session")
 def database_template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Databases to copy: much faster than to build the schema for every test."""
-    made: dict[str, str] = {}
+    """Template databases to copy, which is much faster than creating the schema for every test."""
+    templates: dict[str, str] = {}
 
     def template(kind: str) -> str:
-        if kind not in made:
-            made[kind] = _sqlite_template(tmp_path_factory) if kind == "sqlite" else _postgresql_template(request)
-        return made[kind]
+        if kind not in templates:
+            templates[kind] = _sqlite_template(tmp_path_factory) if kind == "sqlite" else _postgresql_template(request)
+        return templates[kind]
 
     return template
 
 
 class PostgresqlServer:
-    """Reached by a Unix socket only. It outlives a crash of its own but, for speed, not one of the machine."""
+    """A PostgreSQL server on a Unix socket. Data survives a crash of the server but, for speed, not of the machine."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs = programs
@@ -112,8 +120,8 @@ class PostgresqlServer:
             shutil.chown(self._folder, "postgres", "postgres")
         options = ["--username=gpusquad", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         command = [self._programs / "initdb", "--pgdata", self._folder / "data", *options]
-        made = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False, **self._as_user)
-        assert made.returncode == 0, made.stderr
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False, **self._as_user)
+        assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
         settings = {
@@ -122,11 +130,11 @@ class PostgresqlServer:
         }  # fmt: skip
         command = [self._programs / "postgres", "-D", self._folder / "data"]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        libc, end_at_once = ctypes.CDLL(None), signal.SIGQUIT
+        libc, sigquit = ctypes.CDLL(None), signal.SIGQUIT
         self._process = subprocess.Popen(
             command, cwd=self._folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             start_new_session=True, **self._as_user,
-            preexec_fn=lambda: libc.prctl(1, end_at_once),  # PR_SET_PDEATHSIG: killed tests leave no server behind
+            preexec_fn=lambda: libc.prctl(1, sigquit),  # PR_SET_PDEATHSIG: the server ends when the tests are killed
         )  # fmt: skip
         ready = threading.Event()
         threading.Thread(target=self._follow, args=(self._process, ready), daemon=True).start()
@@ -134,7 +142,7 @@ class PostgresqlServer:
         assert self._process.poll() is None, "".join(self._log)
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """SIGINT: connections are told. SIGQUIT: as if it had crashed."""
+        """SIGINT: closes connections properly. SIGQUIT: ends like a crash."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(START_S)
@@ -144,10 +152,10 @@ class PostgresqlServer:
         return f"postgresql://gpusquad@/{name}?host={self._folder}"
 
     def add(self, template: str) -> str:
-        """A new database; returns its name."""
+        """Create a database and return its name."""
         name = next(self._names)
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            # Copied file by file it takes half as long; version 14 knows no other way and no name for it.
+            # File copy takes half the time. Version 14 always uses it and has no option for it.
             strategy = "STRATEGY FILE_COPY" if connection.info.server_version >= 150_000 else ""
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}")  # pyright: ignore
         return name
@@ -166,18 +174,27 @@ class PostgresqlServer:
                 self._log.append(line)
                 if "ready to accept connections" in line:
                     ready.set()
-        ready.set()  # it has ended, and the log says why
+        ready.set()  # the server has ended; the log has the cause
 
 
-def _of_its_own(server: PostgresqlServer, template: str) -> Iterator[str]:
+def _new_database(server: PostgresqlServer, template: str) -> Iterator[str]:
     name = server.add(template)
     yield server.url(name)
     server.drop(name)
 
 
+@cache
+def sqlite_schema() -> bytes:
+    """Content of a SQLite file with the schema and no rows. Writing it takes a tenth of the time of a migration."""
+    with tempfile.TemporaryDirectory(prefix="gpusquad-db-", dir=memory_folder()) as folder:
+        path = Path(folder) / "gpusquad.db"
+        _migrate(f"sqlite:///{path}")
+        return path.read_bytes()
+
+
 def _sqlite_template(factory: pytest.TempPathFactory) -> str:
     path = factory.mktemp("template") / "gpusquad.db"
-    _migrate(f"sqlite:///{path}")
+    path.write_bytes(sqlite_schema())
     return str(path)
 
 
@@ -194,20 +211,24 @@ def _migrate(url: str) -> None:
     database.close()
 
 
-def _in_memory() -> Path | None:
-    """The file system in memory, where it is large enough: databases are made and dropped in half the time."""
+def memory_folder() -> Path | None:
+    """The file system in memory if it is large enough: databases are created and dropped in half the time."""
     try:
-        return MEMORY if shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES and os.access(MEMORY, os.W_OK) else None
+        return (
+            MEMORY_FOLDER
+            if shutil.disk_usage(MEMORY_FOLDER).free >= MIN_FREE_BYTES and os.access(MEMORY_FOLDER, os.W_OK)
+            else None
+        )
     except OSError:
         return None
 
 
-def _programs() -> Path | None:
-    """The folder of the newest server: Debian keeps each version in one of its own, others have it in the path."""
+def _find_programs() -> Path | None:
+    """Folder of the newest server. Debian has one folder per version; other systems have the server in the path."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
-    anywhere = shutil.which("postgres")
-    if not found and anywhere is not None:
-        found = [Path(anywhere).resolve()]
+    in_path = shutil.which("postgres")
+    if not found and in_path is not None:
+        found = [Path(in_path).resolve()]
     if not found or (os.geteuid() == 0 and not _has_user("postgres")):
         return None
     return found[-1].parent

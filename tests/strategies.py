@@ -1,4 +1,4 @@
-"""Small clusters, jobs and times for property tests: few values each, so that things collide often."""
+"""Small clusters, jobs and times for property tests, with few values each so that conflicts are frequent."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.sim.traces import TraceJob
 
 TICK_US = 1000
-"""Times are whole ticks: a wake one microsecond after an end stays apart from the next event."""
+"""Times are whole ticks, so that a wake one microsecond after an end never coincides with the next event."""
 
 
 def examples(number: int) -> settings:
-    """So many in everyday runs; twenty times as many under the profile ``thorough``."""
+    """``number`` examples by default; twenty times as many with the profile ``thorough``."""
     thorough = settings.get_profile("thorough").max_examples
     return settings(max_examples=number * 20 if settings().max_examples == thorough else number)
 
 
 @dataclass(frozen=True, repr=False)
 class Load:
-    """A cluster and what is asked of it. Prints without what is as usual."""
+    """A cluster with jobs, maintenance windows and incidents. Its repr leaves out default values."""
 
     cluster: Cluster
     jobs: tuple[TraceJob, ...]
@@ -59,13 +59,13 @@ def _brief(thing: Any) -> str:
         return f"({', '.join(_brief(x) for x in thing)})"
     if not is_dataclass(thing):
         return repr(thing)
-    told = []
+    non_defaults = []
     for f in fields(thing):
         value = getattr(thing, f.name)
-        usual = f.default_factory() if f.default_factory is not MISSING else f.default
-        if value != usual:
-            told.append(f"{f.name}={_brief(value)}")
-    return f"{type(thing).__name__}({', '.join(told)})"
+        default = f.default_factory() if f.default_factory is not MISSING else f.default
+        if value != default:
+            non_defaults.append(f"{f.name}={_brief(value)}")
+    return f"{type(thing).__name__}({', '.join(non_defaults)})"
 
 
 # -- clusters ------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def plain_clusters() -> st.SearchStrategy[Cluster]:
     return st.sampled_from(["1x1", "2x1", "3x1", "4x1", "1x2", "1x4", "2x2", "2x3", "4x2"]).map(grid)
 
 
-# -- what a task asks for ------------------------------------------------------------------------------------------
+# -- requests of a task --------------------------------------------------------------------------------------------
 
 single_cards = st.just(Request(gpus=1))
 whole_cards = st.integers(1, 3).map(lambda gpus: Request(gpus=gpus))
@@ -125,25 +125,25 @@ def run_ticks() -> st.SearchStrategy[int]:
 
 
 def estimate_factors(kind: str) -> st.SearchStrategy[float]:
-    """What the user says, in parts of the truth."""
+    """User estimates as fractions of the actual run time."""
     kinds = {"exact": [1.0], "over": [1.0, 1.5, 3.0], "under": [0.3, 0.6, 1.0], "any": [0.3, 0.6, 1.0, 1.5, 3.0]}
     return st.sampled_from(kinds[kind])
 
 
 @st.composite
-def traces(draw: st.DrawFn, number: int, ask: st.SearchStrategy[Request] = requests, *, estimates: str = "exact",
+def traces(draw: st.DrawFn, number: int, request: st.SearchStrategy[Request] = requests, *, estimates: str = "exact",
            roles: int = 2, elastic: bool = False, mixed: bool = True, fates: bool = False, priorities: bool = False,
            last_tick: int = 20) -> TraceJob:  # fmt: skip
-    """A gang, when it comes and how long it runs."""
-    made = []
+    """A gang with its submission time and run time."""
+    created = []
     for r in range(draw(st.integers(1, roles)) if mixed else 1):
         count = draw(st.integers(1, 3))
         bounds = (draw(st.integers(1, count)), draw(st.integers(count, 4))) if elastic else (None, None)
-        made.append(Role(f"role{r}", count, draw(ask), *bounds))
+        created.append(Role(f"role{r}", count, draw(request), *bounds))
     run_us = draw(run_ticks()) * TICK_US
     estimate_us = max(1, int(run_us * draw(estimate_factors(estimates))))
     job = Job(
-        f"j{number}", tuple(made), draw(st.integers(0, last_tick)) * TICK_US,
+        f"j{number}", tuple(created), draw(st.integers(0, last_tick)) * TICK_US,
         tenant=draw(st.sampled_from(["red", "blue"])), app=draw(st.sampled_from(["", "train"])),
         priority=draw(st.sampled_from(["normal", "normal", "high", "urgent"])) if priorities else "normal",
         profile=draw(st.sampled_from([None, Profile(0.4), Profile(0.9)])),
@@ -156,37 +156,37 @@ def traces(draw: st.DrawFn, number: int, ask: st.SearchStrategy[Request] = reque
 
 @st.composite
 def windows_of(draw: st.DrawFn, cluster: Cluster, most: int = 2) -> tuple[MaintenanceWindow, ...]:
-    """Maintenance of some nodes, always over in the end."""
-    made = []
+    """Maintenance windows of some nodes; each one ends."""
+    created = []
     for w in range(draw(st.integers(0, most))):
         nodes = draw(st.lists(st.sampled_from([n.id for n in cluster.nodes]), min_size=1, max_size=2, unique=True))
         start = draw(st.integers(0, 40))
-        made.append(
+        created.append(
             MaintenanceWindow(f"w{w}", tuple(nodes), start * TICK_US, (start + draw(st.integers(1, 20))) * TICK_US)
         )
-    return tuple(made)
+    return tuple(created)
 
 
 @st.composite
 def incidents_of(draw: st.DrawFn, cluster: Cluster, most: int = 3) -> tuple[tuple[int, Event], ...]:
-    """Cards lost and back, nodes drained and up: all well in the end."""
+    """Cards that fail and nodes that are drained; all of them recover."""
     cards = [card.id for node in cluster.nodes for card in node.cards]
-    made: list[tuple[int, Event]] = []
+    created: list[tuple[int, Event]] = []
     things = [(NodeChanged, node.id) for node in cluster.nodes] + [(CardChanged, card) for card in cards]
     for kind, name in draw(st.lists(st.sampled_from(things), max_size=most, unique=True)):
         start = draw(st.integers(0, 40))
-        made.append((start * TICK_US, kind(name, False)))
-        made.append(((start + draw(st.integers(1, 20))) * TICK_US, kind(name, True)))
-    return tuple(made)
+        created.append((start * TICK_US, kind(name, False)))
+        created.append(((start + draw(st.integers(1, 20))) * TICK_US, kind(name, True)))
+    return tuple(created)
 
 
 @st.composite
 def loads(draw: st.DrawFn, cluster: st.SearchStrategy[Cluster] | None = None,
-          ask: st.SearchStrategy[Request] = requests, *, most: int = 10,
-          windows: bool = False, incidents: bool = False, **how: Any) -> Load:  # fmt: skip
-    """Everything together."""
+          request: st.SearchStrategy[Request] = requests, *, most: int = 10,
+          windows: bool = False, incidents: bool = False, **job_options: Any) -> Load:  # fmt: skip
+    """A cluster with jobs and, on request, maintenance windows and incidents."""
     chosen = draw(clusters() if cluster is None else cluster)
-    jobs = tuple(draw(traces(i, ask, **how)) for i in range(draw(st.integers(1, most))))
+    jobs = tuple(draw(traces(i, request, **job_options)) for i in range(draw(st.integers(1, most))))
     return Load(
         chosen, jobs,
         draw(windows_of(chosen)) if windows else (),
@@ -194,23 +194,23 @@ def loads(draw: st.DrawFn, cluster: st.SearchStrategy[Cluster] | None = None,
     )  # fmt: skip
 
 
-# -- by hand -------------------------------------------------------------------------------------------------------
+# -- explicit jobs -------------------------------------------------------------------------------------------------
 
 
 def gang(name: str, cards: int, run: float, at: float = 0, *, estimate: float | None = None, **rest: Any) -> TraceJob:
-    """So many one-card tasks, in seconds."""
+    """A job with ``cards`` one-card tasks; times in seconds."""
     roles = (Role("worker", cards, Request(gpus=1)),)
-    return asks(name, roles, run, at, estimate=estimate, **rest)
+    return make_trace(name, roles, run, at, estimate=estimate, **rest)
 
 
-def asks(name: str, roles: Sequence[Role] | Request, run: float, at: float = 0, *, estimate: float | None = None,
+def make_trace(name: str, roles: Sequence[Role] | Request, run: float, at: float = 0, *, estimate: float | None = None,
          **rest: Any) -> TraceJob:  # fmt: skip
-    """A job with these roles (or one task asking for this), in seconds."""
+    """A job with these roles, or with one task of this request; times in seconds."""
     roles = (Role("task", 1, roles),) if isinstance(roles, Request) else tuple(roles)
     estimate_us = round((run if estimate is None else estimate) * 1e6)
     return TraceJob(Job(name, roles, round(at * 1e6), estimate_us=estimate_us, **rest), round(run * 1e6))
 
 
 def starts_s(result: SimulationResult) -> dict[str, float | None]:
-    """When each job started, in seconds."""
+    """Start time of each job, in seconds."""
     return {o.job.id: None if o.started_us is None else o.started_us / 1e6 for o in result.outcomes}

@@ -1,4 +1,4 @@
-"""Plug-ins made from text: what cannot be meant is refused by name, whatever the kind."""
+"""Registry: policies created from a name and parameters, and refusal of invalid parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad import registry
 from gpusquad.model.errors import Invalid
 
 
-def test_parameters_follow_the_name():
+def test_parameters_are_parsed_after_the_name():
     assert registry.create("plan", "easy: backfill=shortest , reservations=2").reservations == 2
 
 
@@ -27,13 +27,13 @@ def test_parameters_follow_the_name():
         ("divide", "slo: ,", "divide.slo", "no parameter follows the colon"),
     ],
 )
-def test_nonsense_is_refused_for_every_kind(kind: str, spec: str, field: str, problem: str):
+def test_invalid_parameters_are_refused_for_every_kind(kind: str, spec: str, field: str, problem: str):
     with pytest.raises(Invalid) as refused:
         registry.create(kind, spec)
     assert (refused.value.field, refused.value.problem) == (field, problem)
     assert refused.value.cure
 
 
-def test_no_limit_can_be_said():
+def test_infinite_parameter_is_accepted():
     assert registry.create("plan", "easy:patience_s=inf").patience_s == inf
     assert registry.create("order", "sjf:max_wait_s=inf").max_wait_s == inf

@@ -1,4 +1,4 @@
-"""States with a few jobs, made by hand, and plans under which to ask why they wait."""
+"""Scheduler states with a few jobs, and plan policies, for the tests of reasons and forecasts."""
 
 from hypothesis import strategies as st
 
@@ -11,8 +11,8 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import RunTimePrediction
 
 HOUR = 3600 * US_PER_S
-PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
-plans = st.sampled_from(["easy", "easy:backfill=shortest", "conservative", "none", PATIENT])
+PLAN_WITH_PATIENCE = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+plans = st.sampled_from(["easy", "easy:backfill=shortest", "conservative", "none", PLAN_WITH_PATIENCE])
 
 
 def state_of(

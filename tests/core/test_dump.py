@@ -1,4 +1,4 @@
-"""A dumped state, loaded elsewhere, decides what the original decides."""
+"""Snapshots: a state that was dumped and loaded decides like the original."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -40,8 +40,8 @@ def through_json(state: SchedulerState) -> SchedulerState:
     return load_snapshot(json.loads(json.dumps(dump_snapshot(state), allow_nan=False)))
 
 
-def told(decisions: Sequence[Decision]) -> list[tuple]:
-    """Placements as plain data, so that decisions compare."""
+def as_data(decisions: Sequence[Decision]) -> list[tuple]:
+    """Decisions with their placements as lists, so that they can be compared."""
     return [
         (type(d).__name__, d.job_id, d.placement.as_lists() if isinstance(d, (Start, Resize)) else None,
          getattr(d, "cause", ""), d.for_job if isinstance(d, Preempt) else "")
@@ -51,11 +51,13 @@ def told(decisions: Sequence[Decision]) -> list[tuple]:
 
 orders = st.sampled_from(["fifo", "fifo:ties=work", "sjf", "srpt", "las:quantum_s=0.002", "drf",
                           "fairshare:step_gpu_s=0.001", "slo", "urgent"])  # fmt: skip
-PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
-plans = st.sampled_from(["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PATIENT])
+PLAN_WITH_PATIENCE = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+plans = st.sampled_from(
+    ["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PLAN_WITH_PATIENCE]
+)
 places = st.sampled_from(["binpack", "balance", "standalone", "standalone:overcommit=true", "spread", "topology",
                           "fragmentation", "random:seed=7"])  # fmt: skip
-rest = st.fixed_dictionaries(
+other_settings = st.fixed_dictionaries(
     {
         "preemption": st.sampled_from(
             [PreemptionConfig(), PreemptionConfig("priority", 0.0), PreemptionConfig("order", 0.001)]
@@ -66,71 +68,73 @@ rest = st.fixed_dictionaries(
         "demand": st.just(((Request(gpus=1), 0.7), (Request(share=Share(GIB, 250)), 0.3))),
     }
 )
-hard_loads = loads(most=7, windows=True, incidents=True, elastic=True, fates=True, priorities=True, estimates="any")
+mixed_loads = loads(most=7, windows=True, incidents=True, elastic=True, fates=True, priorities=True, estimates="any")
 
 
 def driver_of(state: SchedulerState) -> Driver:
     return Driver(state, lambda now_us, decisions: None)
 
 
-class Twice(Driver):
-    """Whatever happens to the state happens to a second one, loaded anew after each cycle; both must decide alike."""
+class DriverWithCopy(Driver):
+    """Applies each event to a copy too, checks that both decide alike, and copies the state again after each cycle."""
 
-    second: Callable[[SchedulerState], SchedulerState]
+    make_copy: Callable[[SchedulerState], SchedulerState]
 
     def __init__(self, state: SchedulerState, carry_out) -> None:
         super().__init__(state, carry_out)
-        self.twin = driver_of(type(self).second(state))
+        self.copy = driver_of(type(self).make_copy(state))
 
     def apply(self, now_us, event):
         super().apply(now_us, event)
-        self.twin.apply(now_us, event)
+        self.copy.apply(now_us, event)
 
     def decide(self, now_us):
-        mine = super().decide(now_us)
-        assert told(self.twin.decide(now_us)) == told(mine)
-        plain = dump_snapshot(self.state)
-        assert plain == dump_snapshot(self.twin.state)
-        again = type(self).second(self.state)
-        assert dump_snapshot(again) == plain
-        self.twin.state = again
-        return mine
+        decisions = super().decide(now_us)
+        assert as_data(self.copy.decide(now_us)) == as_data(decisions)
+        snapshot = dump_snapshot(self.state)
+        assert snapshot == dump_snapshot(self.copy.state)
+        new_copy = type(self).make_copy(self.state)
+        assert dump_snapshot(new_copy) == snapshot
+        self.copy.state = new_copy
+        return decisions
 
 
-@pytest.mark.parametrize("second", [through_json, copy_state])
-@given(hard_loads, orders, plans, places, rest)
-def test_loaded_at_any_instant_it_goes_on_as_the_original(second, load: Load, order, plan, place, rest) -> None:
+@pytest.mark.parametrize("make_copy", [through_json, copy_state])
+@given(mixed_loads, orders, plans, places, other_settings)
+def test_copied_state_decides_like_the_original_at_any_time(
+    make_copy, load: Load, order, plan, place, other_settings
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Twice, "second", staticmethod(second), raising=False)
-        patch.setattr(simulator, "Driver", Twice)
-        load.run(policies=make_policies(order, plan, place, **rest), forecast=user)
+        patch.setattr(DriverWithCopy, "make_copy", staticmethod(make_copy), raising=False)
+        patch.setattr(simulator, "Driver", DriverWithCopy)
+        load.run(policies=make_policies(order, plan, place, **other_settings), forecast=user)
 
 
-@given(hard_loads, st.sampled_from(["fifo", "sjf", "drf"]), plans, places)
-def test_what_is_remembered_between_cycles_changes_no_decision(load: Load, order, plan, place) -> None:
-    """After a cycle nobody can start: not even for a state that has forgotten that it looked at everybody."""
+@given(mixed_loads, st.sampled_from(["fifo", "sjf", "drf"]), plans, places)
+def test_second_cycle_at_the_same_instant_starts_no_job(load: Load, order, plan, place) -> None:
+    """After a cycle no job can start, even if the state does not record that all pending jobs were tried."""
 
-    def again(state: SchedulerState, now_us: int) -> None:
-        forgetful = through_json(state)
-        forgetful.capacity_unchanged = False
-        started = [d.job_id for d in cycle(forgetful, now_us) if isinstance(d, Start)]
+    def decide_again(state: SchedulerState, now_us: int) -> None:
+        uncached = through_json(state)
+        uncached.capacity_unchanged = False
+        started = [d.job_id for d in cycle(uncached, now_us) if isinstance(d, Start)]
         assert started == []
 
-    load.run(plan, order, place, on_cycle=again)
+    load.run(plan, order, place, on_cycle=decide_again)
 
 
-# -- what it holds -------------------------------------------------------------------------------------------------
+# -- content of a snapshot -----------------------------------------------------------------------------------------
 
 
-def test_nothing_that_decides_is_left_out() -> None:
-    """A new attribute must be dumped and copied, or be named here as worked out anew."""
+def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
+    """A new attribute must be dumped and copied, or be listed here as derived from others."""
     state = SchedulerState(grid("1x1"), make_policies())
-    saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence",
+    dumped = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence",
              "capacity_unchanged", "reservations_may_advance", "new_jobs", "claims", "outages", "first_reserved_us",
              "replan_cause", "resizes", "careful", "due_until_us"}  # fmt: skip
-    worked_out = {"rate", "delayed_starts", "later_ends", "last_replan_cause", "shapes", "shape_jobs",
+    derived = {"rate", "delayed_starts", "later_ends", "last_replan_cause", "shapes", "shape_jobs",
                   "shape_waiting", "has_limits", "_configured", "_possible"}  # fmt: skip
-    assert set(vars(state)) == saved | worked_out
+    assert set(vars(state)) == dumped | derived
     runs = {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
     assert set(vars(state.runs)) == runs | {"_kinds", "_amounts"}
     assert set(vars(state.timeline)) == {"space", "runs", "windows", "reservations"}
@@ -144,7 +148,7 @@ def test_nothing_that_decides_is_left_out() -> None:
         "shape",
         "rank",
         "lane",
-        "must_place",  # set only while the place policy decides
+        "must_place",  # set only while the place policy runs
         "is_new",  # "fresh" in the file
         "prediction",  # "forecast" in the file
         "stay_us",
@@ -153,8 +157,8 @@ def test_nothing_that_decides_is_left_out() -> None:
     assert {f.name for f in fields(Reservation)} - {f.name for f in fields(SavedReservation)} == {"job", "wall"}
 
 
-def busy() -> SchedulerState:
-    """Somebody runs, somebody is promised, somebody waits."""
+def busy_state() -> SchedulerState:
+    """A state with a running job, reservations and a pending job."""
     state = SchedulerState(grid("2x2"), make_policies("fifo", "easy:reservations=2", "binpack", lanes=(Lane("all"),)))
     share = Request(share=Share(3 * GIB + 1, 333), cpu_milli=1)
     profile, slo = Profile(0.1 + 0.2, GIB + 1, 1 / 3, "measured"), Slo(123_456_789, 1, 0.1, 0.999)
@@ -163,16 +167,16 @@ def busy() -> SchedulerState:
         Job("b", (Role("r", 2, Request(gpus=2)),), 2, slo=slo, estimate_us=2**60),
         Job("c", (Role("m", 1, Request(gpus=2, min_card_memory_bytes=7)), Role("w", 1, Request(gpus=1), 1, 2)), 3),
     ]
-    for each in jobs:
-        state.enqueue(each, RunTimePrediction(1234567, 7654321, "history"))
+    for job in jobs:
+        state.enqueue(job, RunTimePrediction(1234567, 7654321, "history"))
     state.enqueue(Job("d", (Role("r", 1, Request(gpus=2)),), 4), UNKNOWN)
     cycle(state, 17)
     state.enqueue(Job("e", (Role("r", 1, Request()),), 5), UNKNOWN)
     return state
 
 
-def test_every_field_comes_back_exactly() -> None:
-    state, loaded = busy(), through_json(busy())
+def test_snapshot_restores_every_field_exactly() -> None:
+    state, loaded = busy_state(), through_json(busy_state())
     assert [w.job for w in loaded.queue] == [w.job for w in state.queue]
     assert [w.prediction for w in loaded.queue] == [w.prediction for w in state.queue]
     assert loaded.runs["a"].job == state.runs["a"].job
@@ -183,7 +187,7 @@ def test_every_field_comes_back_exactly() -> None:
         assert getattr(loaded.space, name).tolist() == getattr(state.space, name).tolist()
 
 
-def test_policies_made_by_hand_have_a_name_too() -> None:
+def test_policy_objects_are_dumped_by_name_and_parameters() -> None:
     policies = Policies(Fifo("work"), Easy(2, "shortest"), Standalone(True))
     data = dump_snapshot(SchedulerState(grid("1x1"), policies))["policies"]
     assert data["plan"].startswith("easy:reservations=2,backfill=shortest,patience_s=inf")
@@ -191,12 +195,12 @@ def test_policies_made_by_hand_have_a_name_too() -> None:
     assert (loaded.order, loaded.plan, loaded.place) == (policies.order, policies.plan, policies.place)
 
 
-def test_parameters_said_to_be_infinite_come_back() -> None:
+def test_infinite_policy_parameters_are_restored() -> None:
     policies = make_policies("sjf:max_wait_s=inf")
     assert through_json(SchedulerState(grid("1x1"), policies)).policies.order == policies.order
 
 
-def test_a_policy_nobody_knows_cannot_be_dumped() -> None:
+def test_unregistered_policy_cannot_be_dumped() -> None:
     @dataclass(frozen=True)
     class Mine(Fifo):
         pass
@@ -205,7 +209,7 @@ def test_a_policy_nobody_knows_cannot_be_dumped() -> None:
         dump_snapshot(SchedulerState(grid("1x1"), Policies(Mine(), create("plan", "easy"), create("place", "binpack"))))
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- invalid snapshots ---------------------------------------------------------------------------------------------
 
 
 def without(data: dict, *path) -> dict:
@@ -245,14 +249,14 @@ def put(data: dict, value, *path) -> dict:
     (lambda d: put(d, "best", "policies", "order"), "order"),
     (lambda d: put(d, [1], "cluster"), "snapshot.cluster"),
 ])  # fmt: skip
-def test_what_cannot_be_is_refused_by_name(change, field: str) -> None:
-    data = json.loads(json.dumps(dump_snapshot(busy())))
+def test_invalid_snapshot_is_refused_with_the_field(change, field: str) -> None:
+    data = json.loads(json.dumps(dump_snapshot(busy_state())))
     load_snapshot(json.loads(json.dumps(data)))
     with pytest.raises(Invalid, match=field):
         load_snapshot(change(data))
 
 
-def test_a_card_cannot_be_held_twice() -> None:
+def test_snapshot_with_a_card_held_twice_is_refused() -> None:
     state = SchedulerState(grid("1x2"), make_policies())
     for name in "ab":
         state.enqueue(Job(name, (Role("r", 1, Request(gpus=1)),)), UNKNOWN)
@@ -264,6 +268,6 @@ def test_a_card_cannot_be_held_twice() -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"version": "1"}])
-def test_no_snapshot_at_all(data) -> None:
+def test_data_that_is_no_snapshot_is_refused(data) -> None:
     with pytest.raises(Invalid):
         load_snapshot(data)

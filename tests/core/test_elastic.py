@@ -1,4 +1,4 @@
-"""Elastic gangs start with what there is, grow when nobody waits and give way when somebody does."""
+"""Elastic gangs: start with the tasks that fit, growth and shrinking."""
 
 from __future__ import annotations
 
@@ -35,42 +35,42 @@ def end_s(outcome: Outcome) -> float:
     return outcome.ended_us / US_PER_S
 
 
-def test_it_starts_with_as_many_as_fit() -> None:
+def test_elastic_gang_starts_with_as_many_tasks_as_fit() -> None:
     outcomes = run(fixed("f", 6, 100), elastic("e", 1, 4, 4, 100))
     assert sizes(outcomes["e"])[0] == 2
 
 
-def test_alone_it_runs_on_all_it_may_have_and_faster() -> None:
+def test_elastic_gang_uses_its_maximum_and_runs_faster_when_alone() -> None:
     outcomes = run(elastic("e", 1, 4, 8, 100))
     assert sizes(outcomes["e"]) == [8]
     assert end_s(outcomes["e"]) == 50
 
 
-def test_it_grows_when_cards_come_free_and_nobody_waits() -> None:
+def test_elastic_gang_grows_when_cards_become_free_and_no_job_waits() -> None:
     outcomes = run(fixed("f", 6, 100), elastic("e", 1, 4, 8, 100))
     assert sizes(outcomes["e"]) == [2, 8]
     assert end_s(outcomes["e"]) == 100 + 25  # half done on two of four tasks, the rest on eight
 
 
-def test_it_gives_way_to_whoever_waits_and_grows_back() -> None:
+def test_elastic_gang_shrinks_for_a_pending_job_and_grows_back() -> None:
     outcomes = run(elastic("e", 2, 4, 8, 100), fixed("f", 6, 10, at_s=10))
     assert outcomes["f"].wait_us == 0
     assert sizes(outcomes["e"]) == [8, 2, 8]
     assert end_s(outcomes["e"]) == 10 + 10 + (100 - 20 - 5) / 2
 
 
-def test_it_keeps_its_cards_when_giving_them_up_would_not_help() -> None:
+def test_elastic_gang_keeps_its_cards_when_shrinking_would_not_help() -> None:
     outcomes = run(fixed("f", 4, 100), elastic("e", 2, 4, 4, 50), fixed("big", 8, 10, at_s=1))
     assert sizes(outcomes["e"]) == [4]
 
 
-def test_it_takes_no_more_than_its_tenant_may_hold() -> None:
+def test_elastic_gang_stays_within_the_limit_of_its_tenant() -> None:
     policies = make_policies(tenants=(TenantQuota("default", limit_gpus=4),))
     result = simulate(Scenario(grid("1x8"), [elastic("e", 1, 4, 8, 100)], policies, exact))
     assert sizes(result.outcomes[0]) == [4]
 
 
-def test_shapes_are_tried_in_another_order_before_a_gang_is_refused() -> None:
+def test_gang_is_placed_when_only_another_order_of_its_shapes_fits() -> None:
     nodes = (Node("n0", (Card("a"),), 1000), Node("n1", (Card("b"),), 500))
     roles = (Role("gpu", 1, Request(gpus=1, cpu_milli=100)), Role("cpu", 1, Request(cpu_milli=1000)))
     trace = TraceJob(Job("j", roles), 10 * US_PER_S)

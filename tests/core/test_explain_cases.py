@@ -1,4 +1,4 @@
-"""What each reason says, in cases made by hand."""
+"""Messages, numbers and cures of each reason, in small examples."""
 
 import pytest
 
@@ -16,14 +16,14 @@ def codes(reasons: list[Reason]) -> list[ReasonCode]:
     return [r.code for r in reasons]
 
 
-def test_no_block_names_the_largest() -> None:
+def test_no_block_reason_gives_the_largest_free_block() -> None:
     state = state_of(grid("2x8"))
     submit(state, job("a", Request(gpus=3)), job("b", Request(gpus=6)), job("big", Request(gpus=8)))
     (reason,) = [r for r in why(state, "big") if r.code is ReasonCode.NO_BLOCK]
     assert "needs 8 on one node, largest free block 5" in str(reason)
 
 
-def test_gang_tells_how_many_tasks_have_room() -> None:
+def test_gang_reason_gives_the_number_of_tasks_with_room() -> None:
     state = state_of(grid("2x4"))
     submit(state, job("a", Request(gpus=1)), job("b", Request(gpus=2), 4))
     reasons = why(state, "b")
@@ -31,19 +31,19 @@ def test_gang_tells_how_many_tasks_have_room() -> None:
     assert "room for 3 of 4 tasks" in reasons[0].message
 
 
-def test_cpu_where_the_cards_are() -> None:
+def test_no_cpu_reason_counts_only_nodes_with_suitable_cards() -> None:
     nodes = (Node("full", (Card("c0"),), 4000, GIB), Node("bare", (), 64_000, GIB))
     state = state_of(Cluster(nodes))
     submit(state, job("a", Request(cpu_milli=3000)), job("b", Request(gpus=1, cpu_milli=2000)))
     taken = [state.space.fixed.node_ids[n] for n in state.runs["a"].placement.all_nodes()]
     assert taken == ["full"] or "b" in state.runs
     if "b" in state.queue:
-        told = why(state, "b")
-        assert ReasonCode.NO_CPU in codes(told)
-        assert "the nodes with cards for it have at most 1 cores free on one" in str(told[-1])
+        reasons = why(state, "b")
+        assert ReasonCode.NO_CPU in codes(reasons)
+        assert "the nodes with cards for it have at most 1 cores free on one" in str(reasons[-1])
 
 
-def test_named_card_and_who_has_it() -> None:
+def test_card_taken_reason_names_the_job_that_holds_the_card() -> None:
     state = state_of(grid("1x2"))
     submit(state, job("a", Request(gpus=1, card="n0/1")), job("b", Request(gpus=1, card="n0/1")))
     (reason,) = why(state, "b")
@@ -51,7 +51,7 @@ def test_named_card_and_who_has_it() -> None:
     assert "1 others are idle" in reason.cure
 
 
-def test_share_says_what_is_free() -> None:
+def test_no_share_reason_gives_the_most_free_memory() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(8 * GIB, 500))), job("b", Request(share=Share(6 * GIB, 200))))
     (reason,) = why(state, "b")
@@ -59,18 +59,18 @@ def test_share_says_what_is_free() -> None:
     assert reason.numbers["most_bytes"] == 4 * GIB
 
 
-def test_a_part_of_the_sms_waits_for_as_large_a_part_of_the_memory() -> None:
+def test_sm_share_without_memory_waits_for_the_same_fraction_of_memory() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(8 * GIB, 100))), job("b", Request(share=Share(sm_milli=500))))
     (reason,) = why(state, "b")
     assert "needs 50% of the memory (6.4 GB) and 50% of the SMs of one card" in str(reason)
     assert "set share.memory" in reason.cure
     assert (reason.numbers["needed_bytes"], reason.numbers["most_bytes"]) == (6 * GIB, 4 * GIB)
-    submit(state, job("c", Request(share=Share(sm_milli=333))))  # 4 GiB less what does not divide
+    submit(state, job("c", Request(share=Share(sm_milli=333))))  # just under 4 GiB
     assert "c" not in state.queue
 
 
-def test_a_part_of_the_memory_that_was_named() -> None:
+def test_no_share_reason_for_a_memory_percentage_gives_its_bytes() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(8 * GIB))), job("b", Request(share=Share(memory_milli=500))))
     (reason,) = why(state, "b")
@@ -78,7 +78,7 @@ def test_a_part_of_the_memory_that_was_named() -> None:
     assert reason.cure == "wait, or request a smaller share"
 
 
-def test_of_a_card_whose_memory_is_not_known_no_bytes_are_told() -> None:
+def test_no_share_reason_has_no_bytes_when_the_card_memory_is_unknown() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=0),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(sm_milli=500))), job("b", Request(share=Share(sm_milli=600))))
     (reason,) = why(state, "b")
@@ -89,7 +89,7 @@ def test_of_a_card_whose_memory_is_not_known_no_bytes_are_told() -> None:
     assert reason.numbers == {"needed_sm_milli": 600, "most_sm_milli": 500}
 
 
-def test_a_place_on_a_card_whose_memory_is_not_known() -> None:
+def test_device_slot_reason_has_no_bytes_when_the_card_memory_is_unknown() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=0),), 1000, GIB),)))
     submit(state, job("a", Request(gpus=1)), job("b", Request(share=Share(sm_milli=1))))
     (reason,) = why(state, "b")
@@ -97,7 +97,7 @@ def test_a_place_on_a_card_whose_memory_is_not_known() -> None:
     assert "0 B" not in str(reason)
 
 
-def test_what_is_known_of_memory_is_told_of_the_cards_where_it_is() -> None:
+def test_no_share_reason_uses_the_cards_with_known_memory() -> None:
     cards = (Card("c", memory_bytes=0), Card("d", memory_bytes=12 * GIB))
     state = state_of(Cluster((Node("n", cards, 1000, GIB),)))
     submit(state, job("a", Request(gpus=1, card="c")), job("b", Request(share=Share(8 * GIB))))
@@ -107,7 +107,7 @@ def test_what_is_known_of_memory_is_told_of_the_cards_where_it_is() -> None:
     assert (reason.numbers["needed_bytes"], reason.numbers["most_bytes"]) == (6 * GIB, 4 * GIB)
 
 
-def test_a_place_waits_for_what_is_counted_for_it() -> None:
+def test_device_slot_waits_for_the_memory_that_is_charged_for_it() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(12 * GIB))), job("b", Request(share=Share(sm_milli=1))))
     (reason,) = why(state, "b")
@@ -115,7 +115,7 @@ def test_a_place_waits_for_what_is_counted_for_it() -> None:
     assert (reason.numbers["needed_bytes"], reason.cure) == (GIB, "wait")
 
 
-def test_reservation_names_whom_it_would_delay() -> None:
+def test_reserved_reason_names_the_job_that_would_be_delayed() -> None:
     state = state_of(grid("1x4"))
     submit(state, job("a", Request(gpus=2)))
     submit(state, job("head", Request(gpus=4)))
@@ -125,7 +125,7 @@ def test_reservation_names_whom_it_would_delay() -> None:
     assert reason.cure == "a run of at most 1h00m can be backfilled"
 
 
-def test_behind_under_the_plan_that_lets_nobody_pass() -> None:
+def test_behind_reason_names_the_head_under_the_plan_without_backfill() -> None:
     state = state_of(grid("1x4"), "none")
     submit(state, job("a", Request(gpus=2)), job("head", Request(gpus=4)), job("small", Request(gpus=1)))
     assert (ReasonCode.BEHIND, ("head",)) in [(r.code, r.who) for r in why(state, "small")]
@@ -133,13 +133,13 @@ def test_behind_under_the_plan_that_lets_nobody_pass() -> None:
     assert ReasonCode.BEHIND not in codes(why(state, "head"))
 
 
-def test_limits_of_tenant_and_lane_are_both_named() -> None:
+def test_limits_of_tenant_and_lane_are_both_reported() -> None:
     state = state_of(grid("1x8"), tenants=(TenantQuota("red", limit_gpus=3),), lanes=(Lane("all", limit_ratio=0.5),))
     submit(state, job("a", Request(gpus=2), tenant="red"), job("b", Request(gpus=3), tenant="red"))
     assert codes(why(state, "b")) == [ReasonCode.TENANT_LIMIT, ReasonCode.LANE_LIMIT]
 
 
-def test_window_and_drained_node() -> None:
+def test_maintenance_window_and_drained_node_are_reported() -> None:
     state = state_of(grid("2x1"), windows=(MaintenanceWindow("w", ("n0",), HOUR // 2, 2 * HOUR),))
     submit(state, job("a", Request(gpus=1), 2))
     (reason,) = [r for r in why(state, "a") if r.code is ReasonCode.WINDOW]
@@ -151,11 +151,11 @@ def test_window_and_drained_node() -> None:
     assert ReasonCode.DOWN in codes(why(state, "a"))
 
 
-def test_only_pending_jobs_are_asked_about() -> None:
+def test_queries_about_jobs_that_are_not_pending_are_refused() -> None:
     state = state_of(grid("1x1"))
     submit(state, job("a", Request(gpus=1)))
-    for ask in (why, position, when):
+    for query in (why, position, when):
         with pytest.raises(Invalid):
-            ask(state, "a")
+            query(state, "a")
         with pytest.raises(Invalid):
-            ask(state, "nobody")
+            query(state, "nobody")

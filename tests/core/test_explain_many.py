@@ -1,4 +1,4 @@
-"""Asking for many at once says what asking for each says."""
+"""Reasons of many pending jobs in one call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ plans = st.sampled_from(["easy", "conservative", "none"])
 
 
 @given(loads(most=7, roles=2, windows=True, incidents=True), plans)
-def test_many_are_told_what_each_is_told(load: Load, plan: str) -> None:
+def test_reasons_of_many_jobs_equal_the_reasons_of_each(load: Load, plan: str) -> None:
     def compare(state: SchedulerState, now_us: int) -> None:
         before = dump_snapshot(state)
-        waiting = [one.job.id for one in state.queue]
-        assert dict(whys(state, waiting)) == {job_id: why(state, job_id) for job_id in waiting}
+        pending = [entry.job.id for entry in state.queue]
+        assert dict(whys(state, pending)) == {job_id: why(state, job_id) for job_id in pending}
         assert dump_snapshot(state) == before
-        assert dict(whys(copy_state(state), waiting, spend=True)) == dict(whys(state, waiting))
+        assert dict(whys(copy_state(state), pending, spend=True)) == dict(whys(state, pending))
 
     load.run(plan, on_cycle=compare)

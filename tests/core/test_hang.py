@@ -1,4 +1,4 @@
-"""Judging whether a run is stuck."""
+"""Hang rules: silent, spinning and overrunning runs, warnings and stops, and crash backoff."""
 
 import pytest
 from hypothesis import given
@@ -34,19 +34,19 @@ def rules_met(*args, **kwargs):
 # -- silent --------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_without_any_sign_is_silent_from_the_threshold_on():
+def test_run_without_any_activity_is_silent_from_the_threshold_on():
     assert rules_met(1799) == []
     assert rules_met(1800) == ["silent"]
 
 
 @given(last=times_s, kind=st.sampled_from(["last_output", "last_progress", "last_activity", "watched_since"]))
-def test_any_sign_of_life_keeps_suspicion_away(last, kind):
+def test_silence_is_counted_from_the_last_activity_of_any_kind(last, kind):
     assert rules_met(last + 1799, **{kind: last}) == []
     (suspicion,) = judge(evidence(last + 1800, **{kind: last}), RULES)
     assert (suspicion.rule, suspicion.since_us) == ("silent", at(last))
 
 
-def test_the_message_has_the_numbers():
+def test_silent_message_gives_the_durations():
     (suspicion,) = judge(evidence(7200, last_output=600, last_activity=5000), RULES)
     assert (
         suspicion.message == "no sign of life for 37m: no output for 1h50m, no progress since it started, idle for 37m"
@@ -57,7 +57,7 @@ def test_the_message_has_the_numbers():
 # -- spinning ------------------------------------------------------------------------------------------------------
 
 
-def test_spinning_needs_time_without_output_or_progress():
+def test_run_is_spinning_after_a_time_without_output_or_progress():
     busy = {"last_activity": 5000, "spinning_since": 1000}
     assert rules_met(2199, **busy) == []
     assert rules_met(2200, **busy) == ["spinning"]
@@ -65,7 +65,7 @@ def test_spinning_needs_time_without_output_or_progress():
     assert rules_met(2200, **busy, last_progress=2199) == []
 
 
-def test_the_message_of_spinning_has_the_numbers():
+def test_spinning_message_gives_utilisation_power_and_duration():
     stuck = evidence(
         5000, spinning_since=200, last_activity=5000, utilisation_ratio=1.0, power_w=121.4, power_limit_w=700.0
     )
@@ -77,7 +77,7 @@ def test_the_message_of_spinning_has_the_numbers():
 
 
 @given(high=st.integers(1, 10_000))
-def test_overrun_is_three_times_the_high_forecast_and_never_soon(high):
+def test_overrun_starts_at_three_times_the_high_prediction_or_ten_minutes(high):
     limit = max(3 * high, 600)
     active = {"last_output": limit, "high_us": high * S}
     assert rules_met(limit - 1, **active) == []
@@ -85,14 +85,14 @@ def test_overrun_is_three_times_the_high_forecast_and_never_soon(high):
     assert (suspicion.rule, suspicion.since_us, suspicion.may_stop) == ("overrun", at(limit), False)
 
 
-def test_a_rule_can_be_switched_off():
+def test_rule_with_zero_threshold_is_off():
     off = HangRules(silent_s=0, spinning_s=0, overrun_times=0)
     assert judge(evidence(10**6, spinning_since=0, high_us=1), off) == []
 
 
-# -- what holds for every rule -------------------------------------------------------------------------------------
+# -- all rules -----------------------------------------------------------------------------------------------------
 
-anything = st.fixed_dictionaries(
+any_evidence = st.fixed_dictionaries(
     {
         "last_output": maybe_s, "last_progress": maybe_s, "last_activity": maybe_s, "spinning_since": maybe_s,
         "high_us": st.none() | st.integers(0, 10**10),
@@ -100,22 +100,22 @@ anything = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@given(now=times_s, later=times_s, known=anything)
-def test_without_new_signs_suspicion_only_grows(now, later, known):
-    assert set(rules_met(now, **known)) <= set(rules_met(now + later, **known))
+@given(now=times_s, later=times_s, evidence_args=any_evidence)
+def test_suspicions_remain_while_no_activity_is_seen(now, later, evidence_args):
+    assert set(rules_met(now, **evidence_args)) <= set(rules_met(now + later, **evidence_args))
 
 
-@given(now=times_s, known=anything)
-def test_suspicions_lie_in_the_past_and_say_something(now, known):
-    for suspicion in judge(evidence(now, **known), RULES):
+@given(now=times_s, evidence_args=any_evidence)
+def test_suspicion_starts_in_the_past_and_has_message_and_cure(now, evidence_args):
+    for suspicion in judge(evidence(now, **evidence_args), RULES):
         assert START <= suspicion.since_us <= at(now)
         assert suspicion.message
         assert suspicion.cure
 
 
-@given(now=times_s, known=anything, sign=st.sampled_from(["last_output", "last_progress"]))
-def test_output_or_progress_now_clears_all_but_the_overrun(now, known, sign):
-    assert set(rules_met(now, **{**known, sign: now})) <= {"overrun"}
+@given(now=times_s, evidence_args=any_evidence, sign=st.sampled_from(["last_output", "last_progress"]))
+def test_output_or_progress_clears_all_suspicions_except_overrun(now, evidence_args, sign):
+    assert set(rules_met(now, **{**evidence_args, sign: now})) <= {"overrun"}
 
 
 # -- the watch -----------------------------------------------------------------------------------------------------
@@ -129,37 +129,37 @@ OVERRUN = Suspicion("overrun", at(0), "long", "wait", may_stop=False)
 
 
 def walk(steps, *, stop=True, rules=RULES):
-    """Kinds of notice at each (second, suspicions)."""
-    watch, said = HangWatch(), []
+    """Kinds of the notices after each (second, suspicions)."""
+    watch, kinds = HangWatch(), []
     for second, suspicions in steps:
         watch, notices = watch.step(at(second), suspicions, rules, stop=stop)
-        said.append([notice.kind for notice in notices])
-    return said
+        kinds.append([notice.kind for notice in notices])
+    return kinds
 
 
-def test_warn_once_then_stop_once():
+def test_watch_warns_once_then_stops_once():
     steps = [(0, []), (10, [silent()]), (11, [silent()]), (609, [silent()]), (610, [silent()]), (900, [silent()])]
     assert walk(steps) == [[], ["warn"], [], [], ["stop"], []]
 
 
-def test_a_tenant_that_only_wants_warnings_is_never_stopped():
+def test_watch_only_warns_when_stopping_is_off():
     assert walk([(10, [silent()]), (10_000, [silent()])], stop=False) == [["warn"], []]
 
 
-def test_activity_clears_and_the_count_starts_again():
+def test_activity_clears_the_warning_and_restarts_the_count():
     steps = [(10, [silent()]), (600, []), (700, [silent(600)]), (1200, [silent(600)]), (1300, [silent(600)])]
     assert walk(steps) == [["warn"], ["clear"], ["warn"], [], ["stop"]]
 
 
-def test_activity_between_two_looks_starts_again_too():
+def test_activity_between_two_steps_restarts_the_count():
     assert walk([(10, [silent(0)]), (5000, [silent(3000)]), (5601, [silent(3000)])]) == [["warn"], ["warn"], ["stop"]]
 
 
-def test_an_overrun_never_stops_a_run():
+def test_overrun_never_stops_a_run():
     assert walk([(0, [OVERRUN]), (10**6, [OVERRUN])]) == [["warn"], []]
 
 
-def test_a_rule_that_says_stop_later_stops_what_was_warned_of_long_ago():
+def test_run_warned_earlier_is_stopped_when_stopping_is_switched_on():
     watch, _ = HangWatch().step(at(0), [silent()], RULES, stop=False)
     _, notices = watch.step(at(700), [silent()], RULES, stop=True)
     assert [notice.kind for notice in notices] == ["stop"]
@@ -169,13 +169,13 @@ def test_a_rule_that_says_stop_later_stops_what_was_warned_of_long_ago():
     steps=st.lists(st.tuples(st.integers(0, 500), st.booleans(), st.booleans(), st.booleans()), max_size=60),
     stop_after_s=st.integers(0, 1000),
 )
-def test_whatever_comes(steps, stop_after_s):
+def test_watch_warns_once_per_rule_and_stops_at_most_once(steps, stop_after_s):
     rules = HangRules(stop_after_s=stop_after_s)
     watch, second, stops = HangWatch(), 0, 0
     warned_s: dict[str, int] = {}
-    for passed, quiet, long, stop in steps:
+    for passed, is_silent, is_overrun, stop in steps:
         second += passed
-        suspicions = [silent()] * quiet + [OVERRUN] * long
+        suspicions = [silent()] * is_silent + [OVERRUN] * is_overrun
         before = watch
         watch, notices = watch.step(at(second), suspicions, rules, stop=stop)
         for notice in notices:
@@ -194,7 +194,7 @@ def test_whatever_comes(steps, stop_after_s):
     assert stops <= 1
 
 
-# -- the pulse -----------------------------------------------------------------------------------------------------
+# -- activity of a run ---------------------------------------------------------------------------------------------
 
 STUCK = CardActivity(1.0, power_w=130.0, idle_power_w=75.0, power_limit_w=700.0)
 WORKING = CardActivity(1.0, power_w=600.0, idle_power_w=75.0, power_limit_w=700.0)
@@ -213,58 +213,62 @@ IDLE = CardActivity(0.0, power_w=75.0, idle_power_w=75.0, power_limit_w=700.0)
         (CardActivity(None, 130.0, 75.0, 700.0), False),
         (CardActivity(1.0, None, 75.0, 700.0), False),
         (CardActivity(1.0, 130.0, 75.0, None), False),
-        # Busy ever since somebody looked: the lowest power seen says nothing about idling.
+        # Busy since the first sample: the lowest power seen is not the idle power.
         (CardActivity(1.0, 610.0, 600.0, 700.0), False),
         (CardActivity(1.0, 150.0, 150.0, 700.0), True),
     ],
 )
-def test_when_a_card_spins(card, expected):
+def test_card_spins_when_busy_at_low_power(card, expected):
     assert spins(card, RULES) is expected
 
 
-def beat(cards, seconds, *, every=10, pulse=None, first=0, **ratios):
-    pulse = pulse or RunActivity()
+def activity_after(cards, seconds, *, every=10, activity=None, first=0, **ratios):
+    activity = activity or RunActivity()
     for second in range(first, first + seconds + 1, every):
-        pulse = pulse.after(at(second), cards, RULES, **ratios)
-    return pulse
+        activity = activity.after(at(second), cards, RULES, **ratios)
+    return activity
 
 
-def test_a_gang_that_waits_for_one_rank_spins():
-    pulse = beat([STUCK, STUCK, IDLE], 1200)
-    assert pulse.spinning_since_us == START
-    assert [found.rule for found in judge(pulse.evidence(START), RULES)] == ["spinning"]
+def test_gang_that_waits_for_one_rank_is_spinning():
+    activity = activity_after([STUCK, STUCK, IDLE], 1200)
+    assert activity.spinning_since_us == START
+    assert [suspicion.rule for suspicion in judge(activity.evidence(START), RULES)] == ["spinning"]
 
 
-def test_one_card_at_work_means_that_nobody_is_stuck():
-    assert beat([STUCK, WORKING], 1200).spinning_since_us is None
+def test_gang_with_one_working_card_is_not_spinning():
+    assert activity_after([STUCK, WORKING], 1200).spinning_since_us is None
 
 
-def test_idle_cards_make_a_run_silent_whatever_its_cpus_do():
-    pulse = beat([IDLE], 1800, cpu_ratio=4.0)
-    assert [found.rule for found in judge(pulse.evidence(START), RULES)] == ["silent"]
-    assert judge(pulse.evidence(START, last_output_us=at(5)), RULES) == []
+def test_run_on_idle_cards_is_silent_although_its_cpus_are_busy():
+    activity = activity_after([IDLE], 1800, cpu_ratio=4.0)
+    assert [suspicion.rule for suspicion in judge(activity.evidence(START), RULES)] == ["silent"]
+    assert judge(activity.evidence(START, last_output_us=at(5)), RULES) == []
 
 
-def test_a_run_without_cards_lives_by_its_cpus():
-    assert judge(beat([], 1800, cpu_ratio=0.5).evidence(START), RULES) == []
-    assert [found.rule for found in judge(beat([], 1800, cpu_ratio=0.0).evidence(START), RULES)] == ["silent"]
+def test_run_without_cards_is_judged_by_its_cpu_use():
+    assert judge(activity_after([], 1800, cpu_ratio=0.5).evidence(START), RULES) == []
+    assert [suspicion.rule for suspicion in judge(activity_after([], 1800, cpu_ratio=0.0).evidence(START), RULES)] == [
+        "silent"
+    ]
 
 
-def test_a_busy_neighbour_does_not_hide_a_dead_run():
-    assert judge(beat([WORKING], 1800).evidence(START), RULES) == []
-    assert [found.rule for found in judge(beat([WORKING], 1800, gpu_ratio=0.0).evidence(START), RULES)] == ["silent"]
+def test_silent_run_is_found_although_its_neighbour_is_busy():
+    assert judge(activity_after([WORKING], 1800).evidence(START), RULES) == []
+    assert [
+        suspicion.rule for suspicion in judge(activity_after([WORKING], 1800, gpu_ratio=0.0).evidence(START), RULES)
+    ] == ["silent"]
 
 
-def test_what_is_not_known_counts_as_work():
-    assert judge(beat([CardActivity(None)], 3600).evidence(START), RULES) == []
+def test_unknown_card_activity_counts_as_work():
+    assert judge(activity_after([CardActivity(None)], 3600).evidence(START), RULES) == []
 
 
-def test_time_without_samples_is_held_against_nobody():
-    pulse = beat([IDLE], 1700)
-    later = pulse.after(at(9000), [IDLE], RULES)
+def test_time_without_samples_does_not_count_as_silence():
+    activity = activity_after([IDLE], 1700)
+    later = activity.after(at(9000), [IDLE], RULES)
     assert later.watched_since_us == at(9000)
     assert judge(later.evidence(START), RULES) == []
-    assert judge(pulse.after(at(100), [IDLE], RULES).evidence(START), RULES) == []  # the clock was set back
+    assert judge(activity.after(at(100), [IDLE], RULES).evidence(START), RULES) == []  # the clock was set back
 
 
 @given(
@@ -272,27 +276,27 @@ def test_time_without_samples_is_held_against_nobody():
         st.tuples(st.integers(-100, 200), st.sampled_from([STUCK, WORKING, IDLE, CardActivity(None)])), max_size=50
     )
 )
-def test_a_pulse_never_runs_ahead_of_its_samples(samples):
-    pulse, second = RunActivity(), 0
+def test_activity_times_are_never_later_than_the_last_sample(samples):
+    activity, second = RunActivity(), 0
     for passed, card in samples:
         second += passed
-        pulse = pulse.after(at(second), [card], RULES)
-        for time_us in (pulse.watched_since_us, pulse.last_activity_us, pulse.spinning_since_us):
+        activity = activity.after(at(second), [card], RULES)
+        for time_us in (activity.watched_since_us, activity.last_activity_us, activity.spinning_since_us):
             assert time_us is None or time_us <= at(second)
         if card is WORKING:
-            assert pulse.last_activity_us == at(second)
-            assert pulse.spinning_since_us is None
+            assert activity.last_activity_us == at(second)
+            assert activity.spinning_since_us is None
 
 
 # -- crash loops ---------------------------------------------------------------------------------------------------
 
 
-def test_fast_crashes_wait_longer_and_longer():
+def test_backoff_doubles_with_each_fast_crash():
     assert [crash_backoff_s(n, 5.0) for n in (0, 1, 2, 3, 4)] == [0, 10, 20, 40, 80]
     assert crash_backoff_s(3, 60.0) == 0
     assert crash_backoff_s(10**9, 1.0) == 900
 
 
 @given(attempts=st.integers(0, 10**6), run_s=st.floats(0, 1e6))
-def test_the_wait_never_shrinks_with_attempts_and_is_bounded(attempts, run_s):
+def test_backoff_grows_with_attempts_and_is_bounded(attempts, run_s):
     assert 0 <= crash_backoff_s(attempts, run_s) <= crash_backoff_s(attempts + 1, run_s) <= 900

@@ -1,4 +1,4 @@
-"""Jobs that rather wait than share at a loss: what the core promises them, tells of them, and when they insist."""
+"""Jobs that wait instead of sharing a card at a loss: reservations, reasons and when they start anyway."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def job(name: str, at_s: int = 0, request: Request = THIRD, count: int = 1) -> J
     return Job(name, (Role("w", count, request),), submitted_us=at_s * US_PER_S, app=name[0])
 
 
-def flat(ratio: float) -> Rate:
+def constant_rate(ratio: float) -> Rate:
     return lambda own, others, gpu="": ratio if others else 1.0
 
 
@@ -50,31 +50,36 @@ def started(state: SchedulerState, now_s: int = 0) -> list[str]:
     return [d.job_id for d in cycle(state, now_s * US_PER_S) if isinstance(d, Start)]
 
 
-# -- the rate reaches whoever needs it ------------------------------------------------------------------------------
+# -- use of the rate ------------------------------------------------------------------------------------------------
 
 
-def test_the_rate_is_asked_with_the_model_of_the_card():
-    seen = set()
+def test_rate_is_called_with_the_model_of_the_card():
+    gpu_models = set()
 
     def rate(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
-        seen.add(gpu)
+        gpu_models.add(gpu)
         return 0.9
 
     cluster = Cluster((Node("n", (Card("n/0", "H200", GIB),), 1000, GIB),))
     jobs = [TraceJob(job(name), US_PER_S) for name in ("a", "b", "c")]
     for place in ("interference", "binpack"):
-        seen.clear()
+        gpu_models.clear()
         simulate(Scenario(cluster, jobs, make_policies(place=place), exact, rate=rate))
-        assert seen == {"H200"}
+        assert gpu_models == {"H200"}
 
 
-def test_the_scheduler_may_believe_what_is_not_so():
+def test_simulated_rate_may_differ_from_the_rate_the_scheduler_assumes():
     jobs = [TraceJob(job("a"), 100 * US_PER_S), TraceJob(job("b"), 100 * US_PER_S)]
 
-    def ends(truth: float, belief: float | None) -> list[float]:
-        believed = None if belief is None else flat(belief)
+    def ends(actual: float, assumed: float | None) -> list[float]:
+        assumed_rate = None if assumed is None else constant_rate(assumed)
         scenario = Scenario(
-            grid("1x1"), jobs, make_policies(place="interference"), exact, rate=flat(truth), belief=believed
+            grid("1x1"),
+            jobs,
+            make_policies(place="interference"),
+            exact,
+            rate=constant_rate(actual),
+            belief=assumed_rate,
         )
         return [(outcome.ended_us or 0) / US_PER_S for outcome in simulate(scenario).outcomes]
 
@@ -86,8 +91,8 @@ def test_the_scheduler_may_believe_what_is_not_so():
 # -- waiting --------------------------------------------------------------------------------------------------------
 
 
-def test_it_waits_with_a_promise_and_is_told_why():
-    state = state_with(flat(0.4))
+def test_job_that_would_be_slowed_down_gets_a_reservation_and_a_reason():
+    state = state_with(constant_rate(0.4))
     state.enqueue(job("a"), runs_s(100))
     state.enqueue(job("b"), runs_s(100))
     assert started(state) == ["a"]
@@ -98,55 +103,55 @@ def test_it_waits_with_a_promise_and_is_told_why():
     assert reason.cure.startswith("wait for an idle card")
 
 
-def test_nobody_slips_in_who_would_spoil_the_company_it_was_promised():
-    """b may not share with a; c may with a, but would still be there when b comes, and they do not go together."""
+def test_backfill_does_not_add_a_bad_neighbour_to_a_reservation():
+    """b cannot share with a. c can, but would still run when b starts, and b cannot share with c either."""
 
     def rate(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
         return 1.0 if all({own.app, other.app} == {"a", "c"} for other in others) else 0.3
 
     state = state_with(rate)
-    for each, seconds in ((job("a"), 100), (job("b"), 100), (job("c"), 150), (job("c2"), 20)):
-        state.enqueue(each, runs_s(seconds))
+    for submitted, seconds in ((job("a"), 100), (job("b"), 100), (job("c"), 150), (job("c2"), 20)):
+        state.enqueue(submitted, runs_s(seconds))
     assert started(state) == ["a", "c2"]
     assert state.timeline.reservations["b"].start_us == 100 * US_PER_S
 
 
-def test_a_promise_is_found_where_there_is_room_before_the_company_is_right():
-    """At the first end there is room for it, but only beside somebody it does not go with."""
+def test_reservation_starts_when_the_neighbours_are_acceptable_not_when_it_first_fits():
+    """At the first end there is room for b, but only beside a neighbour that slows it down."""
     full = Request(share=Share(sm_milli=500))
     state = state_with(lambda own, others, gpu="": 0.3 if "b" in {own.app, *(o.app for o in others)} else 0.9)
-    for each, seconds in ((job("a1", request=full), 100), (job("a2", request=full), 200)):
-        state.enqueue(each, runs_s(seconds))
+    for submitted, seconds in ((job("a1", request=full), 100), (job("a2", request=full), 200)):
+        state.enqueue(submitted, runs_s(seconds))
     state.enqueue(job("b"), runs_s(10))
     assert started(state) == ["a1", "a2"]
     assert state.timeline.reservations["b"].start_us == 200 * US_PER_S
 
 
 @pytest.mark.parametrize("plan", ["easy", "conservative", "none"])
-def test_beside_a_service_that_never_ends_it_insists(plan: str):
-    state = state_with(flat(0.4), plan=plan)
+def test_job_starts_beside_bad_neighbours_when_no_later_start_is_known(plan: str):
+    state = state_with(constant_rate(0.4), plan=plan)
     for name in ("a", "b", "c"):
         state.enqueue(job(name), UNKNOWN)
     assert started(state) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("plan", ["easy", "conservative", "none"])
-def test_not_even_then_beside_whom_it_does_not_fit(plan: str):
-    state = state_with(flat(0.0), plan=plan)
+def test_job_never_starts_beside_neighbours_at_rate_zero(plan: str):
+    state = state_with(constant_rate(0.0), plan=plan)
     for name in ("a", "b"):
         state.enqueue(job(name), UNKNOWN)
     assert started(state) == ["a"]
 
 
-def test_a_gang_that_must_share_with_itself_starts_all_the_same():
-    state = state_with(flat(0.4), cards=2)
+def test_gang_whose_tasks_must_share_cards_starts_despite_interference():
+    state = state_with(constant_rate(0.4), cards=2)
     state.enqueue(job("a", count=3), runs_s(10))
     assert state.can_ever_run(job("a", count=3))
     assert started(state) == ["a"]
 
 
-def test_whoever_is_said_not_to_fit_is_noticed_on_the_cards():
-    state = state_with(flat(0.0), place="binpack")
+def test_crowded_out_reports_a_placement_at_rate_zero():
+    state = state_with(constant_rate(0.0), place="binpack")
     for name in ("a", "b"):
         state.enqueue(job(name), runs_s(10))
     assert started(state) == ["a", "b"]
@@ -155,7 +160,7 @@ def test_whoever_is_said_not_to_fit_is_noticed_on_the_cards():
     assert crowded_out(state, job("b"), placement)
 
 
-# -- nobody starves -------------------------------------------------------------------------------------------------
+# -- starvation -----------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -163,11 +168,11 @@ def test_whoever_is_said_not_to_fit_is_noticed_on_the_cards():
     st.sampled_from([0.0, 0.1, 0.4]),
     st.sampled_from(["easy", "conservative", "none", "easy:backfill=shortest"]),
 )
-def test_where_nobody_goes_with_anybody_every_job_still_ends(rows, ratio: float, plan: str):
-    result = _run(rows, flat(ratio), plan)
+def test_every_job_ends_when_no_jobs_can_share_well(rows, ratio: float, plan: str):
+    result = _run(rows, constant_rate(ratio), plan)
     assert all(outcome.end == "succeeded" for outcome in result.outcomes)
     for outcome in result.outcomes:
-        if outcome.job.has_shares:  # alone on its card, so as long as it takes alone
+        if outcome.job.has_shares:  # alone on its card, so at full speed
             assert (outcome.ended_us or 0) - (outcome.started_us or 0) == outcome.run_us
 
 
@@ -175,7 +180,7 @@ def test_where_nobody_goes_with_anybody_every_job_still_ends(rows, ratio: float,
     st.lists(st.tuples(st.integers(0, 50), st.integers(1, 40), st.booleans()), min_size=1, max_size=14),
     st.dictionaries(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), st.sampled_from([0.0, 0.3, 0.6, 0.9])),
 )
-def test_whoever_goes_with_whom_every_job_ends(rows, table):
+def test_every_job_ends_with_any_interference_table(rows, table):
     def rate(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
         return min((table.get((own.app, other.app), 1.0) for other in others), default=1.0)
 

@@ -1,4 +1,4 @@
-"""What must hold after every single cycle, whatever comes: the books, the gangs, and nobody forgotten."""
+"""Properties that hold after every cycle: consistent accounting, complete gangs, and every job ends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpusquad.sim.simulator import exact, user
 from tests.audit import audit
 from tests.strategies import Load, examples, loads, plain_clusters, single_cards
 
-PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
-PLANS = ["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PATIENT]
+PLAN_WITH_PATIENCE = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+PLANS = ["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PLAN_WITH_PATIENCE]
 ORDERS = ["fifo", "sjf", "srpt", "las", "drf", "fairshare", "slo", "urgent"]
 ENDS = {"succeeded", "failed", "timed_out", "refused"}
 
@@ -23,76 +23,76 @@ def rows(result):
     return [(o.job.id, o.end, o.started_us, o.ended_us, [s.cards for s in o.spans]) for o in result.outcomes]
 
 
-def nobody_lost(result) -> None:
-    left = [o.job.id for o in result.outcomes if o.end not in ENDS]
-    assert not left, f"never finished: {left}"
+def check_every_job_ended(result) -> None:
+    unfinished = [o.job.id for o in result.outcomes if o.end not in ENDS]
+    assert not unfinished, f"never finished: {unfinished}"
 
 
-# -- the books -----------------------------------------------------------------------------------------------------
+# -- accounting ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("plan", PLANS)
 @examples(20)
 @given(load=loads(estimates="any", fates=True, priorities=True))
-def test_nothing_is_over_allocated_and_nobody_lost(plan: str, load: Load):
-    nobody_lost(load.run(plan, forecast=user, on_cycle=audit))
+def test_nothing_is_over_allocated_and_every_job_ends(plan: str, load: Load):
+    check_every_job_ended(load.run(plan, forecast=user, on_cycle=audit))
 
 
 @pytest.mark.parametrize("plan", PLANS)
 @examples(15)
 @given(load=loads(estimates="any", windows=True, incidents=True))
-def test_the_books_hold_through_incidents_and_maintenance(plan: str, load: Load):
-    nobody_lost(load.run(plan, forecast=user, on_cycle=audit))
+def test_accounting_is_consistent_through_incidents_and_maintenance(plan: str, load: Load):
+    check_every_job_ended(load.run(plan, forecast=user, on_cycle=audit))
 
 
 @examples(25)
 @given(load=loads(estimates="any", elastic=True))
 def test_elastic_gangs_stay_within_their_bounds(load: Load):
-    nobody_lost(load.run(forecast=user, on_cycle=audit))
+    check_every_job_ended(load.run(forecast=user, on_cycle=audit))
 
 
 @examples(37)
 @given(load=loads(estimates="any", priorities=True), order=st.sampled_from(ORDERS), plan=st.sampled_from(PLANS))
-def test_every_order_keeps_the_books(load: Load, order: str, plan: str):
-    nobody_lost(load.run(plan, order, forecast=user, on_cycle=audit))
+def test_accounting_is_consistent_with_every_order(load: Load, order: str, plan: str):
+    check_every_job_ended(load.run(plan, order, forecast=user, on_cycle=audit))
 
 
 @examples(37)
 @given(load=loads(estimates="any"), place=st.sampled_from(names("place")), plan=st.sampled_from(PLANS))
-def test_every_place_keeps_the_books(load: Load, place: str, plan: str):
-    nobody_lost(load.run(plan, place=place, forecast=user, on_cycle=audit))
+def test_accounting_is_consistent_with_every_place(load: Load, place: str, plan: str):
+    check_every_job_ended(load.run(plan, place=place, forecast=user, on_cycle=audit))
 
 
-# -- nobody idles cards that somebody could use --------------------------------------------------------------------
+# -- no idle cards that a pending job could use ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan", ["easy", "easy:reservations=3", "conservative", PATIENT])
+@pytest.mark.parametrize("plan", ["easy", "easy:reservations=3", "conservative", PLAN_WITH_PATIENCE])
 @examples(20)
 @given(load=loads(estimates="any", incidents=True))
-def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: Load):
-    def nobody_fits(state: SchedulerState, now_us: int) -> None:
+def test_every_job_that_fits_has_started_when_there_is_no_reservation(plan: str, load: Load):
+    def check_no_job_fits(state: SchedulerState, now_us: int) -> None:
         if state.timeline.reservations:
             return
         for waiting in state.queue:
             placed = state.try_place(state.space.copy(), waiting.job)
             assert not isinstance(placed, Placement), f"{waiting.job.id} waits and fits at {now_us}"
 
-    load.run(plan, forecast=user, on_cycle=nobody_fits)
+    load.run(plan, forecast=user, on_cycle=check_no_job_fits)
 
 
 @examples(50)
 @given(load=loads(plain_clusters(), single_cards, estimates="over", mixed=False, most=14),
        backfill=st.sampled_from(["order", "shortest"]))  # fmt: skip
-def test_easy_starts_everybody_who_delays_nobody(load: Load, backfill: str):
-    """Worked out by hand from the runs alone: when the head can start, and what it leaves to others."""
+def test_easy_starts_every_job_that_does_not_delay_the_head(load: Load, backfill: str):
+    """Shadow time and spare cards are computed from the runs alone."""
 
-    def by_hand(state: SchedulerState, now_us: int) -> None:
+    def check_against_a_count(state: SchedulerState, now_us: int) -> None:
         waiting = list(state.queue)
         if not waiting:
             return
         head, *others = waiting
         idle = load.cluster.gpus - sum(run.job.gpus for run in state.runs.by_id.values())
-        assert head.job.gpus > idle, f"{head.job.id} is first, fits and waits"
+        assert head.job.gpus > idle, f"{head.job.id} is the head, fits and waits"
         free, shadow_us = idle, now_us
         for run in sorted(state.runs.by_id.values(), key=lambda run: run.end_us):
             if free >= head.job.gpus and run.end_us > shadow_us:
@@ -104,26 +104,26 @@ def test_easy_starts_everybody_who_delays_nobody(load: Load, backfill: str):
             harmless = other.job.gpus <= idle and (in_time or other.job.gpus <= spare)
             assert not harmless, f"{other.job.id} could start at {now_us} without delaying {head.job.id}"
 
-    load.run(f"easy:backfill={backfill}", forecast=user, on_cycle=by_hand)
+    load.run(f"easy:backfill={backfill}", forecast=user, on_cycle=check_against_a_count)
 
 
-# -- the same again gives the same ---------------------------------------------------------------------------------
+# -- determinism ---------------------------------------------------------------------------------------------------
 
 
 @examples(15)
 @given(load=loads(estimates="any", windows=True, incidents=True, elastic=True),
        plan=st.sampled_from(PLANS), place=st.sampled_from(names("place")))  # fmt: skip
-def test_the_same_scenario_gives_the_same_rows(load: Load, plan: str, place: str):
+def test_same_scenario_gives_the_same_rows(load: Load, plan: str, place: str):
     assert rows(load.run(plan, place=place, forecast=user)) == rows(load.run(plan, place=place, forecast=user))
 
 
 @pytest.mark.parametrize("plan", PLANS)
 @examples(20)
 @given(load=loads())
-def test_deciding_only_what_changed_gives_what_deciding_everything_gives(plan: str, load: Load):
-    def look_at_everybody(state: SchedulerState, now_us: int) -> None:
+def test_incremental_cycle_decides_like_a_full_cycle(plan: str, load: Load):
+    def try_every_job(state: SchedulerState, now_us: int) -> None:
         state.capacity_unchanged = False
 
     quick = load.run(plan, forecast=exact)
-    thorough = load.run(plan, forecast=exact, on_cycle=look_at_everybody)
+    thorough = load.run(plan, forecast=exact, on_cycle=try_every_job)
     assert [(o.job.id, o.started_us) for o in quick.outcomes] == [(o.job.id, o.started_us) for o in thorough.outcomes]

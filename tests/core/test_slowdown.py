@@ -1,4 +1,4 @@
-"""A newcomer that slows a neighbour may start only if nobody's promise moves later for it."""
+"""A job that slows its neighbour down starts only if this delays no reservation."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def starts(*jobs: TraceJob) -> dict[str, float]:
     return {o.job.id: (o.started_us or 0) / US_PER_S for o in result.outcomes}
 
 
-def test_it_waits_when_its_neighbour_would_end_after_the_promise() -> None:
-    at = starts(job("first", HALF, 100, 0), job("whole", Request(gpus=1), 10, 1), job("short", HALF, 20, 2))
-    assert at == {"first": 0, "whole": 100, "short": 110}
+def test_job_waits_when_it_would_slow_its_neighbour_past_a_reservation() -> None:
+    start_times = starts(job("first", HALF, 100, 0), job("whole", Request(gpus=1), 10, 1), job("short", HALF, 20, 2))
+    assert start_times == {"first": 0, "whole": 100, "short": 110}
 
 
-def test_it_starts_when_nobody_was_promised_anything() -> None:
+def test_job_that_slows_its_neighbour_starts_when_there_is_no_reservation() -> None:
     assert starts(job("first", HALF, 100, 0), job("short", HALF, 20, 2))["short"] == 2

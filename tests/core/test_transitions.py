@@ -1,4 +1,4 @@
-"""The table of job states."""
+"""Transitions between job states."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import pytest
 from gpusquad.core.transitions import FINAL, NEXT, JobState, WrongTransition, advance
 
 S = JobState
-LIVES = [
+STATE_SEQUENCES = [
     [S.HELD, S.PENDING, S.STARTING, S.RUNNING, S.SUCCEEDED],
     [S.PENDING, S.STARTING, S.RUNNING, S.STOPPING, S.TIMED_OUT],
     [S.PENDING, S.STARTING, S.RUNNING, S.STOPPING, S.CANCELLED],
@@ -19,48 +19,48 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize("life", LIVES, ids=" ".join)
-def test_lives_that_jobs_lead(life: list[JobState]) -> None:
-    now = None
-    for then in life:
-        now = advance("j", now, then)
-    assert now is life[-1]
+@pytest.mark.parametrize("states", STATE_SEQUENCES, ids=" ".join)
+def test_usual_state_sequences_are_allowed(states: list[JobState]) -> None:
+    state = None
+    for next_state in states:
+        state = advance("j", state, next_state)
+    assert state is states[-1]
 
 
-def test_every_state_has_a_row_and_can_be_reached() -> None:
+def test_every_state_has_a_row_and_is_reachable() -> None:
     assert set(NEXT) == {None, *JobState}
     reached, todo = set(), [None]
     while todo:
-        for then in NEXT[todo.pop()] - reached:
-            reached.add(then)
-            todo.append(then)
+        for next_state in NEXT[todo.pop()] - reached:
+            reached.add(next_state)
+            todo.append(next_state)
     assert reached == set(JobState)
 
 
-def test_every_state_can_still_end() -> None:
+def test_every_state_can_reach_a_final_state() -> None:
     ends = set(FINAL)
-    while more := {s for s in JobState if s not in ends and NEXT[s] & ends}:
-        ends |= more
+    while reachable := {s for s in JobState if s not in ends and NEXT[s] & ends}:
+        ends |= reachable
     assert ends == set(JobState)
 
 
 @pytest.mark.parametrize("final", sorted(FINAL))
-def test_nothing_follows_an_end(final: JobState) -> None:
-    for then in JobState:
-        with pytest.raises(WrongTransition, match=f"job j: {final} -> {then} is not allowed"):
-            advance("j", final, then)
+def test_final_state_has_no_next_state(final: JobState) -> None:
+    for next_state in JobState:
+        with pytest.raises(WrongTransition, match=f"job j: {final} -> {next_state} is not allowed"):
+            advance("j", final, next_state)
 
 
-def test_what_the_table_does_not_name_is_refused() -> None:
-    for now, then in product([None, *JobState], JobState):
-        if then in NEXT[now]:
-            assert advance("j", now, then) is then
+def test_transition_outside_the_table_is_refused() -> None:
+    for state, next_state in product([None, *JobState], JobState):
+        if next_state in NEXT[state]:
+            assert advance("j", state, next_state) is next_state
         else:
             with pytest.raises(WrongTransition):
-                advance("j", now, then)
+                advance("j", state, next_state)
 
 
-def test_running_only_through_starting() -> None:
+def test_running_is_reached_only_from_starting() -> None:
     with pytest.raises(WrongTransition, match="job j: pending -> running"):
         advance("j", S.PENDING, S.RUNNING)
     with pytest.raises(WrongTransition, match="job j: nothing -> running"):

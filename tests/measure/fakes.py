@@ -1,4 +1,4 @@
-"""Workloads and a card that need no GPU, for real worker processes. Registered nowhere else."""
+"""Workloads and a launcher with a fake card, for tests with real worker processes and no GPU."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ def _steps(torch: Any, device: str, batch: int) -> Step:
     return lambda: time.sleep(0.0002)
 
 
-def _hang(torch: Any, device: str, batch: int) -> Step:
-    """Warms up like others, then never comes back."""
-    left = iter(range(WARM_UP_STEPS))
-    return lambda: time.sleep(3600 if next(left, None) is None else 0)
+def _hanging_steps(torch: Any, device: str, batch: int) -> Step:
+    """Warms up normally, then never finishes a step."""
+    warm_up = iter(range(WARM_UP_STEPS))
+    return lambda: time.sleep(3600 if next(warm_up, None) is None else 0)
 
 
-def _no_room(torch: Any, device: str, batch: int) -> Step:
+def _out_of_memory(torch: Any, device: str, batch: int) -> Step:
     raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
-def _mistake(torch: Any, device: str, batch: int) -> Step:
+def _raise_error(torch: Any, device: str, batch: int) -> Step:
     raise KeyError("a mistake")
 
 
-def _end(torch: Any, device: str, batch: int) -> Step:
+def _end_process(torch: Any, device: str, batch: int) -> Step:
     os._exit(3)
 
 
 quick = Workload("quick", "sleeps a little", _steps, needs_torch=False)
 other = Workload("other", "sleeps a little", _steps, needs_torch=False)
-hangs = Workload("hangs", "never ends a step of a window", _hang, needs_torch=False)
-heavy = Workload("heavy", "never has room", _no_room, needs_torch=False)
-broken = Workload("broken", "has a mistake", _mistake, needs_torch=False)
-dies = Workload("dies", "ends its process", _end, needs_torch=False)
+hangs = Workload("hangs", "never ends a step of a window", _hanging_steps, needs_torch=False)
+heavy = Workload("heavy", "never has room", _out_of_memory, needs_torch=False)
+broken = Workload("broken", "has a mistake", _raise_error, needs_torch=False)
+dies = Workload("dies", "ends its process", _end_process, needs_torch=False)
 
 
 class FakeCardLauncher(LocalLauncher):
-    """Processes of this machine, beside a card that does not exist."""
+    """Starts real processes on this machine with a fake card monitor."""
 
     def __init__(self, logs: Path) -> None:
         super().__init__(logs)

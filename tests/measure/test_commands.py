@@ -1,4 +1,4 @@
-"""Programs of the user's own as workloads."""
+"""Tests for user programs as workloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for n in itertools.count(): told.progress(n); time.sleep(0.001)
 
 
 @contextmanager
-def _built(program: str, pattern: str = "") -> Iterator[Command]:
+def _built_command(program: str, pattern: str = "") -> Iterator[Command]:
     command = Command([sys.executable, "-c", program], pattern)
     try:
         assert command.build()["pid"] > 0
@@ -45,38 +45,38 @@ def _window() -> StepWindow:
         (PRINTS.format("n=%d' % n + '"), r"n=(\d+)"),
         (REPORTS, ""),
     ],
-    ids=["words", "lines", "group", "reports"],
+    ids=["default pattern", "matching lines", "step number", "progress reports"],
 )
-def test_steps_are_counted(program: str, pattern: str) -> None:
-    with _built(program, pattern) as command:
+def test_steps_of_a_command_are_counted(program: str, pattern: str) -> None:
+    with _built_command(program, pattern) as command:
         assert command.run(_window())["steps"] > 0
-        assert command.run(_window())["steps"] > 0  # it was stopped between, and went on
+        assert command.run(_window())["steps"] > 0  # it was paused in between and continued
 
 
-def test_no_room_is_told_by_its_last_words() -> None:
-    with pytest.raises(RuntimeError) as caught, _built("raise RuntimeError('CUDA out of memory. Tried')"):
+def test_out_of_memory_is_recognized_in_the_last_output() -> None:
+    with pytest.raises(RuntimeError) as caught, _built_command("raise RuntimeError('CUDA out of memory. Tried')"):
         pass
     assert is_no_room(caught.value)
 
 
-def test_a_program_that_fails_says_why() -> None:
-    with pytest.raises(RuntimeError, match=r"(?s)ended with 1.*NameError") as caught, _built("nothing"):
+def test_failed_command_reports_its_error() -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)ended with 1.*NameError") as caught, _built_command("nothing"):
         pass
     assert not is_no_room(caught.value)
 
 
-def test_nothing_runs_before_it_is_built() -> None:
+def test_run_before_build_is_an_error() -> None:
     assert "error" in Command(["true"]).run(_window())
 
 
-rising = st.lists(st.tuples(st.floats(0.01, 5), st.integers(1, 50)), min_size=2, max_size=20)
+progress_gaps = st.lists(st.tuples(st.floats(0.01, 5), st.integers(1, 50)), min_size=2, max_size=20)
 
 
-@given(rising, st.floats(-1, 100))
-def test_progress_between_reports_never_falls(gaps: list[tuple[float, int]], instant_s: float) -> None:
+@given(progress_gaps, st.floats(-1, 100))
+def test_interpolated_progress_never_decreases(gaps: list[tuple[float, int]], instant_s: float) -> None:
     points, at_s, steps = [], 0.0, 0
-    for gap_s, more in gaps:
-        at_s, steps = at_s + gap_s, steps + more
+    for gap_s, count in gaps:
+        at_s, steps = at_s + gap_s, steps + count
         points.append((at_s, float(steps)))
     assert points[0][1] <= done_at(points, instant_s) <= points[-1][1]
     assert done_at(points, instant_s) <= done_at(points, instant_s + 0.5)

@@ -1,4 +1,4 @@
-"""The contract of launchers: processes here, and in a pod through a kubectl of our own making."""
+"""Tests for launchers: local processes, and processes in a pod through a fake kubectl."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def kubectl(tmp_path: Path) -> Path:
     program = tmp_path / "kubectl"
     program.write_text(KUBECTL)
     program.chmod(0o755)
-    _is(program, conditions=[{"type": "Ready", "status": "True"}])
+    _set_status(program, conditions=[{"type": "Ready", "status": "True"}])
     return program
 
 
-def _is(kubectl: Path, **status: object) -> None:
-    """What is said of the pod from now on."""
+def _set_status(kubectl: Path, **status: object) -> None:
+    """Sets the pod status that the fake kubectl returns."""
     kubectl.with_name("kubectl.status").write_text(json.dumps({"status": status}))
 
 
@@ -64,7 +64,7 @@ def _env() -> dict[str, str]:
     return {"PYTHONPATH": str(ROOT)}
 
 
-def test_a_worker_answers_and_quits(launcher: Launcher) -> None:
+def test_worker_answers_and_quits(launcher: Launcher) -> None:
     channel = launcher.start("one", WORKER, [QUICK], _env())
     assert channel.ask("hello", TIMEOUT_S)["pid"] > 0
     assert channel.ask("build", TIMEOUT_S) == {"out_of_memory": False, "reserved_bytes": 0}
@@ -74,14 +74,14 @@ def test_a_worker_answers_and_quits(launcher: Launcher) -> None:
     channel.close()
 
 
-def test_a_name_that_is_not_known_is_said_in_the_log(launcher: Launcher) -> None:
+def test_unknown_workload_is_reported(launcher: Launcher) -> None:
     channel = launcher.start("one", WORKER, ["no-such-workload"], _env())
     with pytest.raises(WorkerGone, match=r"no-such-workload.*one of cnn"):
         channel.ask("hello", TIMEOUT_S)
     channel.close(gracefully=False)
 
 
-def test_who_hangs_is_not_waited_for(launcher: Launcher) -> None:
+def test_hanging_worker_times_out(launcher: Launcher) -> None:
     channel = launcher.start("one", WORKER, [HANGS], _env())
     channel.ask("hello", TIMEOUT_S)
     channel.ask("build", TIMEOUT_S)
@@ -92,59 +92,59 @@ def test_who_hangs_is_not_waited_for(launcher: Launcher) -> None:
         channel.ask("hello", 0.05)
 
 
-def test_a_program_runs_with_its_words_and_environment(launcher: Launcher) -> None:
+def test_program_runs_with_its_input_and_environment(launcher: Launcher) -> None:
     assert launcher.run(["sh", "-c", 'cat; echo "$A"'], {"A": "b c"}, "words ") == "words b c\n"
     with pytest.raises(Invalid, match="failed"):
         launcher.run(["sh", "-c", "exit 3"], {})
 
 
-def test_another_module_can_be_started(launcher: Launcher) -> None:
+def test_other_module_can_be_started(launcher: Launcher) -> None:
     channel = launcher.start("monitor", HERE, [], _env())
     assert channel.ask("hello", TIMEOUT_S)["gpu"] == "Fake"
     channel.close()
 
 
-def test_the_pod_is_made_and_deleted(kubectl: Path, tmp_path: Path) -> None:
+def test_pod_is_created_and_deleted(kubectl: Path, tmp_path: Path) -> None:
     with PodLauncher(_options(kubectl), tmp_path):
         assert json.loads(kubectl.with_name("kubectl.pod").read_text()) == manifest(_options(kubectl))
     assert kubectl.with_name("kubectl.pod").read_text() == "gone\n"
-    asked = _asked(kubectl)
-    assert "-n team create -f -" in asked
-    assert asked[-1] == "-n team delete pod bench --ignore-not-found --wait=false"
+    calls = _kubectl_calls(kubectl)
+    assert "-n team create -f -" in calls
+    assert calls[-1] == "-n team delete pod bench --ignore-not-found --wait=false"
 
 
-def _asked(kubectl: Path) -> list[str]:
+def _kubectl_calls(kubectl: Path) -> list[str]:
     return kubectl.with_name("kubectl.asked").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "message"),
     [
         ({}, "not ready within 0 s: no scheduler has considered it yet"),
         ({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no free slot"}, "ended: .*no free slot"),
     ],
 )
-def test_a_pod_that_does_not_come_up_is_deleted(kubectl: Path, tmp_path: Path, status: Any, told: str) -> None:
-    _is(kubectl, **status)
-    with pytest.raises(Invalid, match=told), PodLauncher(_options(kubectl), tmp_path):
+def test_pod_that_does_not_become_ready_is_deleted(kubectl: Path, tmp_path: Path, status: Any, message: str) -> None:
+    _set_status(kubectl, **status)
+    with pytest.raises(Invalid, match=message), PodLauncher(_options(kubectl), tmp_path):
         pass
     assert kubectl.with_name("kubectl.pod").read_text() == "gone\n"
 
 
-def test_a_pod_that_somebody_else_deletes(kubectl: Path, tmp_path: Path) -> None:
+def test_pod_deleted_before_it_is_ready_is_reported(kubectl: Path, tmp_path: Path) -> None:
     kubectl.with_name("kubectl.status").write_text("")
     with pytest.raises(Invalid, match="it was deleted before it was ready"), PodLauncher(_options(kubectl), tmp_path):
         pass
 
 
-def test_a_right_that_is_missing_is_named_before_a_pod_is_made(kubectl: Path, tmp_path: Path) -> None:
+def test_missing_permission_is_reported_before_a_pod_is_created(kubectl: Path, tmp_path: Path) -> None:
     kubectl.with_name("kubectl.refused").write_text("create pods --subresource=exec")
     with pytest.raises(Invalid, match="may not create pods/exec in 'team'"), PodLauncher(_options(kubectl), tmp_path):
         pass
     assert not kubectl.with_name("kubectl.pod").exists()
 
 
-def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+def test_unreachable_cluster_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "kubectl"
     program.write_text("#!/bin/sh\necho no route to host >&2; exit 1\n")
     program.chmod(0o755)
@@ -152,7 +152,7 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
         pass
 
 
-def test_a_pod_that_cannot_be_deleted_takes_no_result_away(
+def test_failed_deletion_of_the_pod_is_only_logged(
     kubectl: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with PodLauncher(_options(kubectl), tmp_path):
@@ -161,7 +161,7 @@ def test_a_pod_that_cannot_be_deleted_takes_no_result_away(
     assert "forbidden" in caplog.text
 
 
-def test_pods_have_names_of_their_own(kubectl: Path, tmp_path: Path) -> None:
+def test_pods_have_unique_names(kubectl: Path, tmp_path: Path) -> None:
     names = set()
     for _ in range(2):
         with PodLauncher(PodOptions("image", kubectl=str(kubectl)), tmp_path):
@@ -169,7 +169,7 @@ def test_pods_have_names_of_their_own(kubectl: Path, tmp_path: Path) -> None:
     assert len(names) == 2
 
 
-def test_the_pod_holds_one_card_of_gpusquads_giving() -> None:
+def test_pod_manifest_requests_one_gpu_from_gpusquad() -> None:
     spec = manifest(PodOptions("image", node="n1"))["spec"]
     assert isinstance(spec, dict)
     assert spec["schedulerName"] == "gpusquad"

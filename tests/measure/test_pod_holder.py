@@ -1,4 +1,4 @@
-"""A pod is held while somebody measures in it, and no longer."""
+"""Tests for the process that keeps a pod running while a measurement uses it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from textwrap import dedent
 from gpusquad.measure import pod_holder
 
 
-def _process(folder: Path, number: int, *words: str) -> Path:
-    made = folder / str(number)
-    made.mkdir()
-    (made / "cmdline").write_text("\0".join(words) + "\0")
-    return made
+def _process(folder: Path, number: int, *arguments: str) -> Path:
+    process = folder / str(number)
+    process.mkdir()
+    (process / "cmdline").write_text("\0".join(arguments) + "\0")
+    return process
 
 
-def test_workers_and_the_steward_count_and_others_do_not(tmp_path: Path):
+def test_only_workers_and_the_monitor_count_as_measuring(tmp_path: Path):
     _process(tmp_path, os.getpid(), "python3", "-m", "gpusquad.measure.pod_holder")
     _process(tmp_path, 7, "nvidia-cuda-mps-control", "-d")
-    (tmp_path / "8").mkdir()  # it has just ended
+    (tmp_path / "8").mkdir()  # a process that has just ended
     assert not pod_holder.is_measuring(tmp_path)
     _process(tmp_path, 9, "python3", "-m", "gpusquad.measure.card.monitor", "--card", "0")
     assert pod_holder.is_measuring(tmp_path)
 
 
-def test_it_ends_once_nobody_measures(tmp_path: Path, monkeypatch):
-    """A worker is there for three looks; the clock goes on by a second with each."""
+def test_hold_ends_after_the_idle_time(tmp_path: Path, monkeypatch):
+    """The worker ends during the fourth sleep. Each sleep advances the clock by one second."""
     worker = _process(tmp_path, 9, "python3", "-m", "gpusquad.measure.worker", "cnn")
     slept: list[float] = []
 
@@ -44,13 +44,13 @@ def test_it_ends_once_nobody_measures(tmp_path: Path, monkeypatch):
     assert len(slept) == 3 + 5
 
 
-def _outside(program: str) -> None:
-    """In a process of its own: signals and children of this one are the tests'."""
+def _run_in_own_process(program: str) -> None:
+    """Runs the program in its own process, because it changes signal handlers and reaps children."""
     subprocess.run([sys.executable, "-c", dedent(program)], check=True, timeout=30)
 
 
-def test_it_ends_when_told_to():
-    _outside("""
+def test_holder_ends_on_sigterm():
+    _run_in_own_process("""
         import os, signal
         from gpusquad.measure import pod_holder
         pod_holder.hold = lambda idle_s: os.kill(os.getpid(), signal.SIGTERM) or signal.pause()
@@ -58,8 +58,8 @@ def test_it_ends_when_told_to():
     """)
 
 
-def test_children_that_ended_are_noted():
-    _outside("""
+def test_ended_children_are_reaped():
+    _run_in_own_process("""
         import os, subprocess
         from gpusquad.measure import pod_holder
         child = subprocess.Popen(["true"])

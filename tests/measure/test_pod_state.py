@@ -1,4 +1,4 @@
-"""What a pod's status says to who waits for it, by statuses as a kubelet writes them."""
+"""Tests for reading a pod's state from its status."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 
 from gpusquad.measure.pod_state import failure_reason, is_ready, pending_reason
 
-PLACED = {"type": "PodScheduled", "status": "True"}
+SCHEDULED = {"type": "PodScheduled", "status": "True"}
 
 
 def _waiting(reason: str, message: str = "") -> dict[str, Any]:
     state = {"waiting": {"reason": reason, "message": message}}
-    return {"status": {"phase": "Pending", "conditions": [PLACED], "containerStatuses": [{"state": state}]}}
+    return {"status": {"phase": "Pending", "conditions": [SCHEDULED], "containerStatuses": [{"state": state}]}}
 
 
 @pytest.mark.parametrize(
-    ("pod", "told"),
+    ("pod", "reason"),
     [
         (_waiting("ContainerCreating"), ""),
         (_waiting("ErrImagePull", "connection refused"), ""),
@@ -29,31 +29,31 @@ def _waiting(reason: str, message: str = "") -> dict[str, Any]:
         ({}, ""),
     ],
 )
-def test_what_will_never_come_up(pod: dict[str, Any], told: str):
-    assert failure_reason(pod) == told
+def test_failure_reason_of_pods_that_are_not_ready(pod: dict[str, Any], reason: str):
+    assert failure_reason(pod) == reason
     assert not is_ready(pod)
 
 
-def test_last_words_of_a_container_that_ended():
+def test_failure_reason_contains_the_message_of_an_ended_container():
     ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": "No module named gpusquad\n"}}
     pod = {"status": {"phase": "Failed", "containerStatuses": [{"state": ended}]}}
     assert failure_reason(pod) == "it ended: Error: No module named gpusquad"
 
 
 @pytest.mark.parametrize(
-    ("pod", "told"),
+    ("pod", "reason"),
     [
         ({}, "no scheduler has considered it yet"),
         ({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no card is free"}]}},
          "no card is free"),
-        ({"status": {"conditions": [PLACED]}}, "its node has not started it yet"),
+        ({"status": {"conditions": [SCHEDULED]}}, "its node has not started it yet"),
         (_waiting("ErrImagePull", "connection refused"), "ErrImagePull: connection refused"),
     ],
 )  # fmt: skip
-def test_what_it_waits_for(pod: dict[str, Any], told: str):
-    assert pending_reason(pod) == told
+def test_pending_reason_of_pods(pod: dict[str, Any], reason: str):
+    assert pending_reason(pod) == reason
 
 
-def test_ready():
-    assert is_ready({"status": {"conditions": [PLACED, {"type": "Ready", "status": "True"}]}})
-    assert not is_ready({"status": {"conditions": [PLACED, {"type": "Ready", "status": "False"}]}})
+def test_pod_is_ready_by_its_ready_condition():
+    assert is_ready({"status": {"conditions": [SCHEDULED, {"type": "Ready", "status": "True"}]}})
+    assert not is_ready({"status": {"conditions": [SCHEDULED, {"type": "Ready", "status": "False"}]}})

@@ -1,4 +1,4 @@
-"""Series in a folder: found again, kept, and never in the way when they are broken."""
+"""Tests for storing series in a folder."""
 
 import json
 from dataclasses import replace
@@ -43,31 +43,31 @@ series = st.builds(
 
 
 @given(series)
-def test_files_survive(tmp_path_factory, measured):
+def test_series_round_trips_through_a_file(tmp_path_factory, measured):
     folder = tmp_path_factory.mktemp("tables")
     path = save(measured, folder)
     assert read(path) == measured
     assert path.parent == folder
-    assert [one.path for one in all_of(folder).kept] == [path]
+    assert [entry.path for entry in all_of(folder).kept] == [path]
 
 
 @given(settings_, st.integers(0, 2**52))
-def test_names_are_plain_whatever_the_card_is_called(setting, at_us):
+def test_file_name_is_plain_for_any_setting(setting, at_us):
     name = file_name(MeasurementSeries(setting, at_us))
     assert len(name) < 255
     assert not set(name) - set("abcdefghijklmnopqrstuvwxyz0123456789.+-_TZ")
     assert not name.startswith(".")
 
 
-def test_names_say_what_is_inside():
+def test_file_name_describes_the_series():
     setting = MeasurementSetting("NVIDIA H200", "580.159.04", "mps", 12 * 10**9)
     assert file_name(MeasurementSeries(setting, AT_US)) == "nvidia-h200_580.159.04_mps_12gb_20251009T085320Z.json"
     assert "_whole_" in file_name(MeasurementSeries(replace(setting, memory_bytes=None), AT_US))
 
 
-def test_the_latest_of_a_setting(tmp_path):
+def test_latest_series_is_found_by_setting(tmp_path):
     old, new, other = sample(), sample(at_us=AT_US + 5_000_000), sample(sharing="time-slicing", at_us=AT_US + 9_000_000)
-    paths = {save(one, tmp_path) for one in (new, other, old)}
+    paths = {save(entry, tmp_path) for entry in (new, other, old)}
     assert len(paths) == 3
     found = latest(tmp_path, old.setting)
     assert found is not None
@@ -75,27 +75,27 @@ def test_the_latest_of_a_setting(tmp_path):
     newest = latest(tmp_path)
     assert newest is not None
     assert newest.measured == other
-    assert [one.measured for one in all_of(tmp_path, old.setting).kept] == [old, new]
-    assert [one.measured for one in all_of(tmp_path).of(old.setting)] == [old, new]
+    assert [entry.measured for entry in all_of(tmp_path, old.setting).kept] == [old, new]
+    assert [entry.measured for entry in all_of(tmp_path).of(old.setting)] == [old, new]
     assert latest(tmp_path, MeasurementSetting("other", "1", "mps")) is None
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_save_does_not_overwrite_a_file(tmp_path):
     first, second = sample(), sample(shift=0.1)
     assert save(first, tmp_path) != save(second, tmp_path)
-    assert [one.measured for one in all_of(tmp_path).kept] == [first, second]
+    assert [entry.measured for entry in all_of(tmp_path).kept] == [first, second]
 
 
-def test_a_half_written_file_is_named_and_skipped(tmp_path):
+def test_incomplete_file_is_reported_and_skipped(tmp_path):
     path = save(sample(), tmp_path)
     half = tmp_path / "half.json"
     half.write_bytes(path.read_bytes()[:500])
-    shelf = all_of(tmp_path)
-    assert [one.path for one in shelf.kept] == [path]
-    assert [(one.path, one.why) for one in shelf.skipped] == [(half, "is incomplete or not JSON")]
+    found = all_of(tmp_path)
+    assert [entry.path for entry in found.kept] == [path]
+    assert [(entry.path, entry.why) for entry in found.skipped] == [(half, "is incomplete or not JSON")]
 
 
-def test_no_draft_is_left_or_read(tmp_path):
+def test_temporary_files_are_neither_left_nor_read(tmp_path):
     save(sample(), tmp_path)
     (tmp_path / ".17.5.new").write_text("{", encoding="utf-8")
     assert len(list(tmp_path.iterdir())) == 2
@@ -103,27 +103,27 @@ def test_no_draft_is_left_or_read(tmp_path):
     assert all_of(tmp_path).skipped == ()
 
 
-def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(_descriptor):
+def test_save_leaves_no_file_when_the_disk_is_full(tmp_path, monkeypatch):
+    def raise_disk_full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gpusquad.measure.series_files.os.fsync", full)
+    monkeypatch.setattr("gpusquad.measure.series_files.os.fsync", raise_disk_full)
     with pytest.raises(OSError, match="No space"):
         save(sample(), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_file_systems_without_links(tmp_path, monkeypatch):
-    def unable(*_):
+def test_save_works_on_file_systems_without_hard_links(tmp_path, monkeypatch):
+    def raise_not_permitted(*_):
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr("gpusquad.measure.series_files.os.link", unable)
+    monkeypatch.setattr("gpusquad.measure.series_files.os.link", raise_not_permitted)
     first, second = sample(), sample(shift=0.1)
     assert {save(first, tmp_path), save(second, tmp_path)} == set(tmp_path.iterdir())
-    assert [one.measured for one in all_of(tmp_path).kept] == [first, second]
+    assert [entry.measured for entry in all_of(tmp_path).kept] == [first, second]
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_missing_folder_has_no_series(tmp_path):
     assert all_of(tmp_path / "none").kept == ()
     assert latest(tmp_path / "none") is None
     assert default_folder(Path("home")) == Path("home/interference")
@@ -131,11 +131,11 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 def _changed(path: str, value: object) -> object:
     data = json.loads(json.dumps(to_data(sample())))
-    *way, last = path.split(".")
-    place = data
-    for step in way:
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    place[int(last) if isinstance(place, list) else last] = value
+    *parents, last = path.split(".")
+    container = data
+    for step in parents:
+        container = container[int(step)] if isinstance(container, list) else container[step]
+    container[int(last) if isinstance(container, list) else last] = value
     return data
 
 
@@ -151,13 +151,13 @@ def _changed(path: str, value: object) -> object:
         ("co_runs.0.out_of_memory", [True]), ("co_runs.0", {}),
     ],
 )  # fmt: skip
-def test_files_of_nonsense_are_refused(tmp_path, path, value):
+def test_invalid_files_are_refused(tmp_path, path, value):
     file = tmp_path / "x.json"
     file.write_text(json.dumps(_changed(path, value)), encoding="utf-8")
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as caught:
         read(file)
-    assert refused.value.field == str(file)
-    assert [one.path for one in all_of(tmp_path).skipped] == [file]
+    assert caught.value.field == str(file)
+    assert [entry.path for entry in all_of(tmp_path).skipped] == [file]
 
 
 @given(
@@ -165,12 +165,12 @@ def test_files_of_nonsense_are_refused(tmp_path, path, value):
         st.none() | st.booleans() | numbers | names, lambda inner: st.lists(inner) | st.dictionaries(names, inner)
     )
 )
-def test_any_json_is_read_or_refused(tmp_path_factory, data):
+def test_arbitrary_json_is_refused(tmp_path_factory, data):
     file = tmp_path_factory.mktemp("any") / "x.json"
     file.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(Invalid):
         read(file)
 
 
-def test_the_example_is_the_sample(repository):
+def test_example_file_equals_the_sample(repository):
     assert read(repository / "examples" / "interference.json") == sample()

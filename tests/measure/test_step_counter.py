@@ -1,4 +1,4 @@
-"""Counting steps in a window, to the fraction."""
+"""Tests for counting steps and fractions of steps in a window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_even_steps_are_counted_exactly(step_s: float, offset: float) -> None:
 
 
 @given(st.lists(st.floats(0.01, 0.3), min_size=40, max_size=60))
-def test_two_windows_end_to_end_count_as_one(gaps_s: list[float]) -> None:
+def test_adjacent_windows_count_as_one(gaps_s: list[float]) -> None:
     done_s = list(accumulate(gaps_s, initial=100.1))
     whole = StepWindow(100.0, 0.5, 1.0, tail_s=9.0)
     halves = StepWindow(100.0, 0.5, 0.5, tail_s=9.0), StepWindow(100.0, 1.0, 0.5, tail_s=9.0)
@@ -29,18 +29,18 @@ def test_two_windows_end_to_end_count_as_one(gaps_s: list[float]) -> None:
         assert counted(whole, done_s) == pytest.approx(sum(counted(half, done_s) for half in halves))
 
 
-def test_a_step_that_ended_alone_is_judged_by_those_before() -> None:
-    """Every 0.8 s beside a neighbour; the last one was sped up once the neighbour had stopped."""
+def test_step_that_ended_without_neighbour_uses_the_earlier_pace() -> None:
+    """Steps take 0.8 s beside a neighbour. The last one ended faster because the neighbour had stopped."""
     beside = [100.8, 101.6, 102.4]
     assert counted(WINDOW, [*beside, 102.8]) == pytest.approx(2.0 / 0.8)
     assert counted(WINDOW, [*beside, 103.2]) == pytest.approx(2.0 / 0.8)
 
 
-def test_a_step_longer_than_the_window_still_counts_in_part() -> None:
+def test_step_longer_than_the_window_counts_as_a_fraction() -> None:
     assert counted(WINDOW, [110.0]) == pytest.approx(0.2)
 
 
-def test_runs_until_the_tail_is_over() -> None:
+def test_run_continues_until_the_end_of_the_tail() -> None:
     now = [100.0]
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""What a worker makes of its workload, and what the monitor makes of its card, without either being real."""
+"""Tests for the worker and the card monitor with fake workloads and a fake card."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gpusquad.model.errors import Invalid
 from tests.measure import fakes
 
 
-def _flaky(rooms: list[bool]) -> Workload:
-    """Has room or not, one build after the other."""
+def _workload_with_builds(successes: list[bool]) -> Workload:
+    """A workload whose builds succeed or run out of memory in the given order."""
 
     def build(torch: Any, device: str, batch: int) -> Step:
-        if not rooms.pop(0):
+        if not successes.pop(0):
             raise RuntimeError("CUDA error: out of memory")
         return lambda: None
 
     return Workload("flaky", "", build, needs_torch=False)
 
 
-def test_after_no_room_it_can_build_again() -> None:
-    verbs = _verbs(InProcess(_flaky([False, True])))
+def test_worker_can_build_again_after_out_of_memory() -> None:
+    verbs = _verbs(InProcess(_workload_with_builds([False, True])))
     assert verbs["build"]({}) == {"out_of_memory": True}
     assert verbs["build"]({})["out_of_memory"] is False
     window = {"start_s": time.monotonic(), "lead_in_s": 0.2, "length_s": 0.01, "tail_s": 0.0}
     assert verbs["run"](window)["out_of_memory"] is False
 
 
-def test_no_room_in_a_window_is_an_answer_and_parks() -> None:
+def test_out_of_memory_in_a_window_is_reported_and_parks_the_worker() -> None:
     steps = iter([None] * 4)
 
     def step() -> None:
@@ -51,25 +51,25 @@ def test_no_room_in_a_window_is_an_answer_and_parks() -> None:
     assert verbs["run"](window)["error"] == "no workload is built"
 
 
-def test_who_comes_too_late_says_so() -> None:
+def test_missed_window_is_reported_as_late() -> None:
     runner = InProcess(fakes.quick)
     runner.build()
     assert runner.run(StepWindow(0.0, 0.0, 1.0)) == {"late": True}
 
 
 @pytest.mark.parametrize(
-    ("error", "full"),
+    ("error", "expected"),
     [
         (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
         (MemoryError(), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
     ],
 )
-def test_no_room_is_told_from_other_errors(error: Exception, full: bool) -> None:
-    assert is_no_room(error) is full
+def test_out_of_memory_errors_are_recognized(error: Exception, expected: bool) -> None:
+    assert is_no_room(error) is expected
 
 
-def test_the_catalogue_has_the_names_that_tables_use() -> None:
+def test_catalogue_has_the_expected_workloads() -> None:
     others = {"transformer-training", "transformer-inference", "stream", "matmul"}
     assert set(CATALOGUE) == {*MODELS_OF_2020, *others}
     assert all(name == workload.name and workload.about for name, workload in CATALOGUE.items())
@@ -78,14 +78,14 @@ def test_the_catalogue_has_the_names_that_tables_use() -> None:
 
 
 @pytest.mark.parametrize("name", ["nonsense", "no.such.module:it", f"{fakes.HERE}:nothing"])
-def test_unknown_names_are_refused(name: str) -> None:
+def test_unknown_workload_names_are_refused(name: str) -> None:
     with pytest.raises(Invalid, match=name.partition(":")[0]):
         find(name)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 @pytest.mark.parametrize("name", ["cnn", "alexnet", "googlenet"])
-def test_models_can_be_trained(name: str) -> None:
+def test_catalogue_models_can_be_trained(name: str) -> None:
     import torch  # pyright: ignore[reportMissingImports]
 
     step = CATALOGUE[name].build(torch, "cpu", 1)
@@ -94,7 +94,7 @@ def test_models_can_be_trained(name: str) -> None:
 
 
 class FakeReader:
-    """A card that says what it is told to."""
+    """A card reader with fixed values, without the newer NVML functions."""
 
     energy = 0.0
 
@@ -117,16 +117,16 @@ class FakeReader:
         raise NvmlError(name)
 
 
-def test_the_steward_reads_what_an_older_card_tells() -> None:
+def test_monitor_works_without_newer_nvml_functions() -> None:
     monitor = CardMonitor(FakeReader())  # pyright: ignore
     now_s = time.monotonic()
-    seen = monitor.watch({"from_s": now_s, "to_s": now_s + 0.01})
-    assert (seen["utilisation_ratio"], seen["bandwidth_ratio"], seen["power_w"]) == (0.5, 0.25, 200.0)
-    assert seen["counters"] == {}
+    observed = monitor.watch({"from_s": now_s, "to_s": now_s + 0.01})
+    assert (observed["utilisation_ratio"], observed["bandwidth_ratio"], observed["power_w"]) == (0.5, 0.25, 200.0)
+    assert observed["counters"] == {}
     assert monitor.memory({}) == {"used_bytes": 7, "by_process": {}}
 
 
-def test_the_ballast_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_monitor_ballast_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor = CardMonitor(FakeReader())  # pyright: ignore
     total = 100 * CHUNK_BYTES
     held: list[Any] = monitor._held
@@ -135,14 +135,14 @@ def test_the_ballast_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
         empty_cache=lambda: None,
     )
     fake = SimpleNamespace(cuda=cuda, empty=lambda *_, **__: object(), uint8=None)
-    assert monitor.room({"free_bytes": -1}) == {}  # PyTorch is not loaded to let nothing go
+    assert monitor.room({"free_bytes": -1}) == {}  # PyTorch is not loaded when there is nothing to release
     monkeypatch.setattr(monitor, "_torch", fake)
     assert monitor.room({"free_bytes": 12 * CHUNK_BYTES})["free_bytes"] == 12 * CHUNK_BYTES
     assert monitor.room({"free_bytes": 40 * CHUNK_BYTES})["held_bytes"] == 60 * CHUNK_BYTES
     assert monitor.room({"free_bytes": -1})["free_bytes"] == total
 
 
-def test_a_machine_without_the_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusquad.gpu.nvml._LIBRARY", "libno-such-library.so")
     with pytest.raises(Invalid, match="driver is not installed"):
         CardReader("0")

@@ -1,4 +1,4 @@
-"""A card and its workers in a few lines of arithmetic: memory is taken, given back and runs out, as on a real one."""
+"""A simulated card and its workers, which allocate, release and run out of memory as on a real card."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ GB = 10**9
 
 @dataclass
 class ToyCard:
-    """Launches toy workers. ``sizes`` is what a workload takes when built, in bytes, its context not included."""
+    """Launches simulated workers. ``sizes``: bytes that each workload allocates when built, without its context."""
 
     sizes: dict[str, int]
     total: int = 140 * GB
     start_delay_s: float = 0.0
     names_processes: bool = True
     late: int = 0
-    """So many windows are still missed."""
+    """Number of windows that will still be missed."""
     held: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -38,7 +38,7 @@ class ToyCard:
 
 @dataclass
 class ToyChannel:
-    """Speaks as a worker and as the monitor do."""
+    """Answers like a worker or the monitor."""
 
     card: ToyCard
     label: str
@@ -71,12 +71,12 @@ class ToyChannel:
         return {"pid": self._pid, "now_s": time.monotonic(), **card}
 
     def _build(self) -> dict[str, Any]:
-        wanted = self.card.sizes[self.workload]
+        size = self.card.sizes[self.workload]
         self.card.held[self.label] = CONTEXT
-        if wanted > self.card.free:
+        if size > self.card.free:
             return {"out_of_memory": True}
-        self.card.held[self.label] += wanted
-        return {"out_of_memory": False, "reserved_bytes": wanted}
+        self.card.held[self.label] += size
+        return {"out_of_memory": False, "reserved_bytes": size}
 
     def _park(self) -> dict[str, Any]:
         self.card.held[self.label] = CONTEXT

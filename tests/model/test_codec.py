@@ -1,4 +1,4 @@
-"""Jobs and clusters from plain data: what is read, what is refused and how it is named."""
+"""Jobs and clusters as plain data: reading, writing, and refusal with the field."""
 
 import json
 import math
@@ -11,21 +11,23 @@ from hypothesis import strategies as st
 from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node
 from gpusquad.model.codec import cluster_from_dict, cluster_to_dict, job_from_dict, job_to_dict
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_US
+from gpusquad.model.fields import MAX_US
 from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Job, OfflineEstimate, Profile, Request, Role, Share, Slo
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=12)
 names = texts.filter(bool)
-times = st.integers(0, MOST_US)
+times = st.integers(0, MAX_US)
 amounts = st.integers(0, 2**45)
 ratios = st.floats(0, 1)
 
 
-def maybe(strategy):
+def optional(strategy):
     return st.none() | strategy
 
 
-extras = st.dictionaries(names, st.integers(1, 2**50), max_size=3).map(lambda found: tuple(sorted(found.items())))
+extras = st.dictionaries(names, st.integers(1, 2**50), max_size=3).map(
+    lambda extras_by_name: tuple(sorted(extras_by_name.items()))
+)
 
 
 @st.composite
@@ -38,14 +40,14 @@ def requests(draw) -> Request:
         return Request(**common)
     if kind == "whole":
         gpus = draw(st.integers(1, 16))
-        card = draw(maybe(names)) if gpus == 1 else None
+        card = draw(optional(names)) if gpus == 1 else None
         together = draw(st.integers(0, gpus - 1))
         return Request(gpus=gpus, gpu_models=models, min_card_memory_bytes=draw(amounts), card=card,
                        gpus_together=together, **common)  # fmt: skip
     memory, sm = draw(st.tuples(amounts, st.integers(0, 1000)).filter(any))
     memory_milli = 0 if memory else draw(st.integers(0, 1000))
     share = Share(memory, sm, draw(st.sampled_from(["shared", "isolated"])), memory_milli)
-    return Request(share=share, gpu_models=models, card=draw(maybe(names)), **common)
+    return Request(share=share, gpu_models=models, card=draw(optional(names)), **common)
 
 
 @st.composite
@@ -53,7 +55,7 @@ def roles(draw) -> tuple[Role, ...]:
     result = []
     for name in draw(st.lists(names | st.just("task"), min_size=1, max_size=3, unique=True)):
         count = draw(st.integers(1, 100))
-        low, high = draw(maybe(st.integers(1, count))), draw(maybe(st.integers(count, 200)))
+        low, high = draw(optional(st.integers(1, count))), draw(optional(st.integers(count, 200)))
         result.append(Role(name, count, draw(requests()), low, high))
     return tuple(result)
 
@@ -61,15 +63,15 @@ def roles(draw) -> tuple[Role, ...]:
 @st.composite
 def slos(draw, submitted_us: int) -> Slo:
     return Slo(
-        deadline_us=draw(maybe(times.map(lambda us: submitted_us + us))),
-        latency_us=draw(maybe(times)),
-        throughput_per_s=draw(maybe(st.floats(1e-9, 1e9))),
-        availability_ratio=draw(maybe(ratios)),
+        deadline_us=draw(optional(times.map(lambda us: submitted_us + us))),
+        latency_us=draw(optional(times)),
+        throughput_per_s=draw(optional(st.floats(1e-9, 1e9))),
+        availability_ratio=draw(optional(ratios)),
     )
 
 
 @st.composite
-def expectations(draw) -> OfflineEstimate:
+def offline_estimates(draw) -> OfflineEstimate:
     low, high = sorted((draw(times), draw(times)))
     sizes = tuple(sorted(draw(st.dictionaries(st.integers(1, 4096), times, max_size=4)).items()))
     run, run_high = draw(st.sampled_from([(low, high), (low, None), (None, high)]))
@@ -79,7 +81,7 @@ def expectations(draw) -> OfflineEstimate:
 @st.composite
 def jobs(draw) -> Job:
     submitted_us = draw(times)
-    checkpoint = Checkpoint(draw(maybe(st.integers(1, MOST_US))), draw(times), draw(st.booleans()))
+    checkpoint = Checkpoint(draw(optional(st.integers(1, MAX_US))), draw(times), draw(st.booleans()))
     return Job(
         id=draw(names),
         roles=draw(roles()),
@@ -87,23 +89,25 @@ def jobs(draw) -> Job:
         tenant=draw(names),
         **{name: draw(texts) for name in ("name", "user", "queue", "lane", "app", "command")},
         priority=draw(st.sampled_from(list(PRIORITY_CLASSES))),
-        estimate_us=draw(maybe(times)),
-        limit_us=draw(maybe(times)),
-        slo=draw(maybe(slos(submitted_us))),
+        estimate_us=draw(optional(times)),
+        limit_us=draw(optional(times)),
+        slo=draw(optional(slos(submitted_us))),
         profile=draw(
-            maybe(st.builds(Profile, ratios, amounts, ratios, st.sampled_from(["declared", "measured", "predicted"])))
+            optional(
+                st.builds(Profile, ratios, amounts, ratios, st.sampled_from(["declared", "measured", "predicted"]))
+            )
         ),
         checkpoint=draw(st.just(Checkpoint()) | st.just(checkpoint)),
-        expected=draw(maybe(expectations())),
+        expected=draw(optional(offline_estimates())),
     )
 
 
 @given(jobs())
-def test_a_job_survives_the_round_trip_through_json(job: Job):
+def test_job_survives_a_round_trip_through_json(job: Job):
     assert job_from_dict(json.loads(json.dumps(job_to_dict(job)))) == job
 
 
-def test_a_flat_job_is_one_role():
+def test_job_without_roles_has_one_role():
     job = job_from_dict(
         {"id": "a", "gpus": 8, "count": 4, "min": 2, "max": 8, "cpu": "500m", "memory": "2GiB", "gpu_model": "H100"}
     )
@@ -112,7 +116,7 @@ def test_a_flat_job_is_one_role():
     assert job.tenant == "default"
 
 
-def test_every_part_of_a_job_is_read():
+def test_every_field_of_a_job_is_read():
     job = job_from_dict(
         {
             "version": 1, "id": "a", "submitted": "1m", "share": {"memory": "8.3GB", "sm": "25%"},
@@ -139,7 +143,7 @@ def test_roles_are_read_in_order():
 
 
 @pytest.mark.parametrize(
-    ("change", "field", "words"),
+    ("change", "field", "message"),
     [
         ({"count": -1}, "count", "below 1"),
         ({"count": 1.5}, "count", "not a whole number"),
@@ -222,11 +226,11 @@ def test_roles_are_read_in_order():
         ({"gpus": None, "roles": [{"name": n, "cpu": 1, "count": 600_000} for n in "ab"]}, "roles", "1200000 tasks"),
     ],
 )
-def test_what_is_wrong_is_named(change: dict, field: str, words: str):
+def test_invalid_job_is_refused_with_the_field(change: dict, field: str, message: str):
     with pytest.raises(Invalid) as caught:
         job_from_dict({"id": "a", "gpus": 1} | change)
     assert caught.value.field == field
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 1000
     with pytest.raises(Invalid) as caught:
         job_from_dict({"id": "a", "gpus": 1} | change, "jobs[3]")
@@ -234,12 +238,12 @@ def test_what_is_wrong_is_named(change: dict, field: str, words: str):
 
 
 @pytest.mark.parametrize("data", [None, 3, "job", [], [1]])
-def test_what_is_no_job_is_refused(data):
+def test_data_that_is_no_job_is_refused(data):
     with pytest.raises(Invalid):
         job_from_dict(data)
 
 
-plain = st.recursive(
+plain_data = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
@@ -250,8 +254,8 @@ FIELDS = [
 ]  # fmt: skip
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS), plain, max_size=5))
-def test_nothing_but_invalid_comes_out_of_bad_data(change: dict):
+@given(st.dictionaries(st.sampled_from(FIELDS), plain_data, max_size=5))
+def test_arbitrary_data_is_read_or_raises_invalid(change: dict):
     try:
         job = job_from_dict({"id": "a"} | change)
     except Invalid:
@@ -283,7 +287,7 @@ start = "1h"
 """
 
 
-def test_a_cluster_is_read():
+def test_cluster_and_windows_are_read():
     cluster, windows = cluster_from_dict(tomllib.loads(CLUSTER))
     assert [(node.id, len(node.cards), node.rack) for node in cluster.nodes] == [
         ("big-0", 8, "r1"), ("big-1", 8, "r1"), ("odd", 2, ""), ("cpu", 0, ""),
@@ -295,20 +299,20 @@ def test_a_cluster_is_read():
     assert windows == (MaintenanceWindow("w", ("big-1", "cpu"), 3600 * 10**6, None),)
 
 
-def test_a_cluster_survives_the_round_trip():
+def test_cluster_survives_a_round_trip_through_json():
     cluster, windows = cluster_from_dict(tomllib.loads(CLUSTER))
     windows += (MaintenanceWindow("v", ("odd",), 5, 1_000_001),)
-    again = cluster_from_dict(json.loads(json.dumps(cluster_to_dict(cluster, windows))))
-    assert again == (cluster, windows)
+    read_again = cluster_from_dict(json.loads(json.dumps(cluster_to_dict(cluster, windows))))
+    assert read_again == (cluster, windows)
 
 
-def test_a_cluster_made_in_code_survives_too():
+def test_cluster_created_in_code_survives_a_round_trip():
     cluster = Cluster((Node("n", (Card("c", "m", 1, 1, 3),), 1, 0, "r", (("nic", 2),)), Node("e")))
     assert cluster_from_dict(cluster_to_dict(cluster)) == (cluster, ())
 
 
 @pytest.mark.parametrize(
-    ("data", "field", "words"),
+    ("data", "field", "message"),
     [
         ({}, "nodes", "is missing"),
         ({"nodes": []}, "nodes", "is empty"),
@@ -338,8 +342,8 @@ def test_a_cluster_made_in_code_survives_too():
         ({"nodes": [{"id": "a"}], "windows": [{"id": "w", "nodes": ["a"]}] * 2}, "windows[1].id", "used twice"),
     ],
 )
-def test_what_is_wrong_with_a_cluster_is_named(data: dict, field: str, words: str):
+def test_invalid_cluster_is_refused_with_the_field(data: dict, field: str, message: str):
     with pytest.raises(Invalid) as caught:
         cluster_from_dict(data)
     assert caught.value.field == field
-    assert words in str(caught.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Measurements survive their files, and what is no measurement is refused."""
+"""Interference measurements as plain data."""
 
 from __future__ import annotations
 
@@ -47,22 +47,24 @@ series = st.builds(
 
 
 @given(series)
-def test_measurements_survive_json(measured: MeasurementSeries):
-    assert from_data(json.loads(json.dumps(to_data(measured)))) == measured
+def test_measurements_survive_a_round_trip_through_json(measurements: MeasurementSeries):
+    assert from_data(json.loads(json.dumps(to_data(measurements)))) == measurements
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"format": 99}, {"format": 1, "setting": {}}, {"format": 1}])
-def test_what_is_no_measurement_is_refused(data: object):
+def test_data_that_is_no_measurement_is_refused(data: object):
     with pytest.raises(Invalid, match="measure again"):
         from_data(data)
 
 
-def test_one_run_tells_both_directions_and_a_twin_one():
-    one = ConfidenceInterval(0.5, 0.4, 0.6)
-    both = CoRun(("a", "b"), (1000, 1000), (one, one))
-    twin = CoRun(("a", "a"), (1000, 1000), (one, one))
-    uneven = CoRun(("a", "a"), (250, 750), (one, one))
-    triple = CoRun(("a", "b", "b"), (1000, 1000, 1000), (one, one, one))
-    measured = MeasurementSeries(MeasurementSetting("x", "1", "mps"), 0, co_runs=(both, twin, uneven, triple))
-    told = [(own, other, place) for own, other, _, place in measured.pairs()]
-    assert told == [("a", "b", 0), ("b", "a", 1), ("a", "a", 0), ("a", "a", 0), ("a", "a", 1)]
+def test_co_run_gives_both_directions_and_a_pair_of_equals_gives_one():
+    interval = ConfidenceInterval(0.5, 0.4, 0.6)
+    pair = CoRun(("a", "b"), (1000, 1000), (interval, interval))
+    pair_of_equals = CoRun(("a", "a"), (1000, 1000), (interval, interval))
+    uneven = CoRun(("a", "a"), (250, 750), (interval, interval))
+    triple = CoRun(("a", "b", "b"), (1000, 1000, 1000), (interval, interval, interval))
+    measurements = MeasurementSeries(
+        MeasurementSetting("x", "1", "mps"), 0, co_runs=(pair, pair_of_equals, uneven, triple)
+    )
+    pairs = [(own, other, index) for own, other, _, index in measurements.pairs()]
+    assert pairs == [("a", "b", 0), ("b", "a", 1), ("a", "a", 0), ("a", "a", 0), ("a", "a", 1)]

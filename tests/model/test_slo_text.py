@@ -1,4 +1,4 @@
-"""Goals in one line."""
+"""SLOs in one line of text."""
 
 from dataclasses import replace
 
@@ -23,13 +23,13 @@ from tests.spec.data import SIMPLE
         ("deadline=2h,availability=0.5", {"deadline": "2h", "availability": 0.5}),
     ],
 )
-def test_goals_are_read(text, slo):
+def test_slo_text_is_parsed(text, slo):
     assert goals_in(text) == slo
     assert check(SIMPLE | {"slo": slo}).slo
 
 
 @pytest.mark.parametrize(
-    ("text", "field", "words"),
+    ("text", "field", "message"),
     [
         ("", "slo", "p99=20ms"),
         ("p99", "slo", "p99=20ms"),
@@ -51,18 +51,18 @@ def test_goals_are_read(text, slo):
         ("x" * 300, "slo", "keep it to 256"),
     ],
 )
-def test_what_is_wrong_is_named(text, field, words):
+def test_invalid_slo_text_is_refused_with_the_field(text, field, message):
     with pytest.raises(Invalid) as caught:
         goals_in(text)
     assert caught.value.field == field
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 times = st.none() | st.integers(0, 10**14)
 
 
 @given(st.builds(Slo, times, times, st.none() | st.floats(1e-9, 1e12), st.none() | st.floats(0.0, 1.0)), times)
-def test_what_is_written_is_read_again(slo: Slo, submitted_us: int | None):
+def test_slo_survives_a_round_trip_through_text(slo: Slo, submitted_us: int | None):
     since_us = submitted_us or 0
     slo = slo if slo.deadline_us is None else replace(slo, deadline_us=slo.deadline_us + since_us)
     text = goal_text(slo, since_us)

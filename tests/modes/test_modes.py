@@ -1,4 +1,4 @@
-"""Modes: ours are sound, users add theirs, and a wrong file says which field and what was meant."""
+"""Modes: built-in modes, mode files of users, and refusal of invalid files."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from gpusquad.core.state.policies import PreemptionConfig
 from gpusquad.model.errors import Invalid
 from gpusquad.modes import load_lanes, load_mode, mode_names
 
-OURS = ("fair", "fifo", "hybrid", "jct", "predictive", "predictive-fifo", "slo")
+BUILT_IN = ("fair", "fifo", "hybrid", "jct", "predictive", "predictive-fifo", "slo")
 
 
 @pytest.fixture(autouse=True)
-def no_modes_of_the_tester(monkeypatch, tmp_path):
+def no_user_modes(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("GPUSQUAD_MODES", raising=False)
 
@@ -25,32 +25,32 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_ours_are_there_and_each_says_what_it_is_for():
-    assert mode_names() == list(OURS)
-    assert all(load_mode(name).summary for name in OURS)
+def test_built_in_modes_are_listed_and_have_a_summary():
+    assert mode_names() == list(BUILT_IN)
+    assert all(load_mode(name).summary for name in BUILT_IN)
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_ours_become_policies(name):
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_mode_gives_its_policies(name):
     mode = load_mode(name)
     policies = mode.policies()
     assert (policies.names["order"], policies.names["plan"]) == (mode.order, mode.plan)
     assert policies.lanes == DEFAULT_LANES
 
 
-def test_parts_of_a_mode_can_be_replaced():
+def test_policy_of_a_mode_can_be_replaced():
     policies = load_mode("jct").policies(place="spread")
     assert policies.names["place"] == "spread"
     assert policies.names["order"] == load_mode("jct").order
 
 
-def test_slo_lets_a_higher_class_preempt():
+def test_slo_mode_preempts_by_priority():
     policies = load_mode("slo").policies()
     assert policies.preemption.by == "priority"
     assert policies.names["preempt"] == "priority"
 
 
-def test_a_file_may_say_everything(tmp_path):
+def test_mode_file_with_all_fields_is_read(tmp_path):
     path = write(tmp_path, "mine", """
         version = 1
         summary = "ours"
@@ -88,17 +88,17 @@ def test_a_file_may_say_everything(tmp_path):
     assert mode.policies().tenants == mode.tenants
 
 
-def test_names_are_found_in_the_environments_folders_first_then_in_the_config(tmp_path, monkeypatch):
+def test_mode_folders_of_the_environment_come_before_the_config_folder(tmp_path, monkeypatch):
     write(tmp_path / "config" / "gpusquad" / "modes", "night", 'order = "las"')
     write(tmp_path / "config" / "gpusquad" / "modes", "fair", 'order = "sjf"')
     write(tmp_path / "one", "fair", 'order = "drf"')
     monkeypatch.setenv("GPUSQUAD_MODES", f"{tmp_path / 'nowhere'}:{tmp_path / 'one'}")
     assert load_mode("night").order == "las"
     assert load_mode("fair").order == "drf"
-    assert mode_names() == sorted((*OURS, "night"))
+    assert mode_names() == sorted((*BUILT_IN, "night"))
 
 
-def test_a_name_does_not_lead_out_of_the_folders(tmp_path, monkeypatch):
+def test_mode_name_cannot_leave_the_mode_folders(tmp_path, monkeypatch):
     write(tmp_path, "secret", "")
     (tmp_path / "modes").mkdir()
     monkeypatch.setenv("GPUSQUAD_MODES", str(tmp_path / "modes"))
@@ -107,7 +107,7 @@ def test_a_name_does_not_lead_out_of_the_folders(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "field", "words"),
+    ("text", "field", "message"),
     [
         ('oder = "fifo"', "mode bad.oder", "did you mean 'order'"),
         ('order = "sfj"', "mode bad.order", "did you mean 'sjf'"),
@@ -130,26 +130,26 @@ def test_a_name_does_not_lead_out_of_the_folders(tmp_path, monkeypatch):
         ("order =", "mode", "not TOML"),
     ],
 )
-def test_a_wrong_file_names_the_field_and_what_was_meant(tmp_path, text, field, words):
+def test_invalid_mode_file_is_refused_with_the_field_and_a_suggestion(tmp_path, text, field, message):
     with pytest.raises(Invalid) as caught:
         load_mode(write(tmp_path, "bad", text))
     assert caught.value.field == field
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_name_that_is_none_and_a_file_that_is_not_there(tmp_path):
+def test_unknown_mode_name_and_missing_file_are_refused(tmp_path):
     with pytest.raises(Invalid, match="did you mean 'jct'"):
         load_mode("jtc")
     with pytest.raises(Invalid, match="does not exist"):
         load_mode(tmp_path / "none.toml")
 
 
-def test_the_default_lane_file_says_what_the_core_does_by_default():
+def test_default_lane_file_equals_the_default_of_the_core():
     assert load_lanes() == DEFAULT_LANES
     assert [(lane.name, lane.min_gpus) for lane in DEFAULT_LANES] == [("large", 8), ("small", 0)]
 
 
-def test_which_lane_may_be_preempted_is_a_parameter(tmp_path):
+def test_preemptible_lanes_are_a_parameter(tmp_path):
     assert [lane.preemptible for lane in load_lanes()] == [False, True]
     assert [lane.preemptible for lane in load_lanes(preemptible=["large"])] == [True, False]
     with pytest.raises(Invalid, match="lane 'huge' does not exist"):

@@ -1,5 +1,7 @@
-"""Whatever number a parameter is given, it is refused in words or the scheduler goes on: a policy is stored before it
-decides, so one that breaks the cycle would break it again at every start."""
+"""Extreme parameter values of policies are refused, or the scheduler works with them.
+
+A policy is stored before it decides, so a value that breaks the cycle would break it again after every restart.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ HOUR_US = 3600 * US_PER_S
 GIB = 1 << 30
 KINDS = ("order", "plan", "place")
 EXTREMES = {"float": ("inf", "1e308", "1e-308", "0", "-1"), "int": ("0", "-1", str(10**15))}
-ASKED = (Request(gpus=1, cpu_milli=1000), Request(gpus=2), Request(share=Share(4 * GIB, 300), cpu_milli=500))
+REQUESTS = (Request(gpus=1, cpu_milli=1000), Request(gpus=2), Request(share=Share(4 * GIB, 300), cpu_milli=500))
 
 
 def _cases() -> list[tuple[str, str]]:
@@ -43,19 +45,19 @@ def _refusal(kind: str, spec: str) -> Invalid | None:
     return None
 
 
-def _slowed(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
+def _rate(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
     return 1.0 / (1 + len(others))
 
 
-def _submitted(number: int) -> JobSubmitted:
-    long_us = (1 + number % 3) * HOUR_US
-    role = Role("worker", 1 + number % 2, ASKED[number % len(ASKED)])
+def _submission(number: int) -> JobSubmitted:
+    run_us = (1 + number % 3) * HOUR_US
+    role = Role("worker", 1 + number % 2, REQUESTS[number % len(REQUESTS)])
     return JobSubmitted(
-        Job(f"{number:02}", (role,), app=f"app{number % 2}"), RunTimePrediction(long_us, 2 * long_us, "test")
+        Job(f"{number:02}", (role,), app=f"app{number % 2}"), RunTimePrediction(run_us, 2 * run_us, "test")
     )
 
 
-def _nodes() -> Cluster:
+def _cluster() -> Cluster:
     return Cluster(
         tuple(
             Node(name, tuple(Card(f"{name}/{i}", memory_bytes=16 * GIB) for i in range(2)), 8000, 64 * GIB)
@@ -64,26 +66,26 @@ def _nodes() -> Cluster:
     )
 
 
-def _live(order: str = "fifo", plan: str = "easy", place: str = "binpack") -> None:
+def _schedule(order: str = "fifo", plan: str = "easy", place: str = "binpack") -> None:
     driver = Driver(
-        SchedulerState(_nodes(), make_policies(order, plan, place), rate=_slowed), lambda now_us, decisions: None
+        SchedulerState(_cluster(), make_policies(order, plan, place), rate=_rate), lambda now_us, decisions: None
     )
     for number in range(9):
-        driver.apply(number, _submitted(number))
+        driver.apply(number, _submission(number))
     for now_us in (10, HOUR_US, 50 * HOUR_US):
         driver.decide(now_us)
 
 
-def test_there_are_numbers_to_try_in_every_kind() -> None:
+def test_every_policy_kind_has_numeric_parameters() -> None:
     assert {kind for kind, _ in _cases()} == set(KINDS)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("kind", "spec"), _cases())
-def test_it_is_refused_or_works(kind: str, spec: str) -> None:
+def test_extreme_parameter_is_refused_or_the_scheduler_works(kind: str, spec: str) -> None:
     refusal = _refusal(kind, spec)
     if refusal is None:
-        _live(**{kind: spec})
+        _schedule(**{kind: spec})
     else:
         assert refusal.field.startswith(f"{kind}.")
         assert refusal.cure

@@ -1,4 +1,4 @@
-"""One contract for every place, then what each of them is for."""
+"""Place policies: the contract of every place, and the purpose of each one."""
 
 from collections import Counter
 
@@ -24,16 +24,16 @@ ARRAYS = ("card_ok", "card_memory_free", "card_sm_free", "card_slots_free", "car
 DEMAND = ((Request(gpus=1, cpu_milli=2000), 0.5), (Request(gpus=4), 0.2), (Request(share=Share(4 * GIB, 300)), 0.3))
 
 
-def job(name: str, *requests: Request, count: int = 1, app: str = "", busy: float | None = None) -> Job:
+def job(name: str, *requests: Request, count: int = 1, app: str = "", utilisation: float | None = None) -> Job:
     roles = tuple(Role(f"r{i}", count, request) for i, request in enumerate(requests))
-    return Job(name, roles, app=app, profile=None if busy is None else Profile(busy))
+    return Job(name, roles, app=app, profile=None if utilisation is None else Profile(utilisation))
 
 
 def share(milli: int, gib: int = 0, **rest: int) -> Request:
     return Request(share=Share(gib * GIB, milli), **rest)
 
 
-def nodes(
+def make_space(
     *cards: int, cpu: int = 32_000, memory: int = 64 * GIB, gib: int = 16, domain: int = 8, rack: int = 99
 ) -> Space:
     """Nodes with that many cards; ``domain`` cards to an NVLink domain, ``rack`` nodes to a rack."""
@@ -44,8 +44,8 @@ def nodes(
     ))))  # fmt: skip
 
 
-def put(space: Space, policy: str, *jobs: Job) -> list[Placement]:
-    """Place jobs one after another; all must fit."""
+def place_jobs(space: Space, policy: str, *jobs: Job) -> list[Placement]:
+    """Place the jobs one after another; all of them must fit."""
     place, placements = registry.create("place", policy), []
     for each in jobs:
         outcome = place.propose(each, SpaceTrial(space, each, DEMAND))
@@ -54,7 +54,7 @@ def put(space: Space, policy: str, *jobs: Job) -> list[Placement]:
     return placements
 
 
-def state(space: Space) -> tuple:
+def space_data(space: Space) -> tuple:
     return (*(getattr(space, name).tolist() for name in ARRAYS), space.idle_total, dict(space.sharers))
 
 
@@ -69,8 +69,8 @@ requests = st.one_of(
 )  # fmt: skip
 
 
-def jobs_of(many: list[list[tuple[Request, int]]]) -> list[Job]:
-    """One job for each list of roles; labels and profiles differ, and some have no profile."""
+def jobs_of(rows: list[list[tuple[Request, int]]]) -> list[Job]:
+    """One job for each list of roles, with different apps and profiles; some have no profile."""
     return [
         Job(
             f"j{i}",
@@ -78,7 +78,7 @@ def jobs_of(many: list[list[tuple[Request, int]]]) -> list[Job]:
             app="xyz"[i % 3],
             profile=Profile(0.1 * (i % 10)) if i % 4 else None,
         )
-        for i, roles in enumerate(many)
+        for i, roles in enumerate(rows)
     ]
 
 
@@ -87,33 +87,33 @@ jobs_strategy = st.lists(roles_strategy, min_size=1, max_size=12).map(jobs_of)
 clusters = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from(["A", "B"]), st.sampled_from([4000, 16_000]), st.integers(0, 1)),
     min_size=1, max_size=6,
-).map(lambda many: Cluster(tuple(
+).map(lambda rows: Cluster(tuple(
     Node(f"n{n}", tuple(Card(f"n{n}/{c}", model, (8 + 8 * (c % 2)) * GIB, domain=c // 2) for c in range(cards)),
          cpu, 48 * GIB, f"r{rack}")
-    for n, (cards, model, cpu, rack) in enumerate(many)
+    for n, (cards, model, cpu, rack) in enumerate(rows)
 )))  # fmt: skip
 
 
-def exactly_one_place_each(each: Job, placement: Placement) -> None:
+def check_every_task_is_placed(each: Job, placement: Placement) -> None:
     assert [part.request_index for part in placement.parts] == list(range(len(each.groups)))
     for part, (request, count) in zip(placement.parts, each.groups, strict=True):
         assert part.nodes.shape == (count,)
         assert part.cards.shape == (count, request.cards)
 
 
-def nothing_held_twice(cluster: Cluster, held: list[tuple[Job, Placement]]) -> None:
-    """Counted anew from the placements, without the arrays of the space."""
+def check_nothing_is_over_allocated(cluster: Cluster, placed: list[tuple[Job, Placement]]) -> None:
+    """Counted from the placements, without the arrays of the space."""
     fixed = ClusterArrays(cluster)
     sm, memory, whole = Counter(), Counter(), Counter()
     cpu, node_memory = Counter(), Counter()
-    for each, placement in held:
+    for each, placement in placed:
         for part in placement.parts:
             request = each.groups[part.request_index][0]
-            for node, row in zip(part.nodes.tolist(), part.cards.tolist(), strict=True):
+            for node, task_cards in zip(part.nodes.tolist(), part.cards.tolist(), strict=True):
                 cpu[node] += request.cpu_milli
                 node_memory[node] += request.memory_bytes
-                assert len(set(row)) == len(row)
-                for card in row:
+                assert len(set(task_cards)) == len(task_cards)
+                for card in task_cards:
                     assert fixed.card_node[card] == node
                     model = fixed.models[fixed.card_model[card]]
                     assert not request.gpu_models or model in request.gpu_models
@@ -129,54 +129,54 @@ def nothing_held_twice(cluster: Cluster, held: list[tuple[Job, Placement]]) -> N
 
 @pytest.mark.parametrize("name", PLACES)
 @given(cluster=clusters, jobs=jobs_strategy)
-def test_contract(name: str, cluster: Cluster, jobs: list[Job]):
+def test_every_place_meets_the_contract(name: str, cluster: Cluster, jobs: list[Job]):
     place, space = registry.create("place", name), Space(ClusterArrays(cluster))
-    held: list[tuple[Job, Placement]] = []
+    placed: list[tuple[Job, Placement]] = []
     for each in jobs:
-        before = state(space)
+        before = space_data(space)
         fits = space.fits(each)
-        twin = place.propose(each, SpaceTrial(space.copy(), each, DEMAND))
+        repeated = place.propose(each, SpaceTrial(space.copy(), each, DEMAND))
         outcome = place.propose(each, SpaceTrial(space, each, DEMAND))
         if isinstance(outcome, Refusal):
-            assert isinstance(twin, Refusal)
-            assert state(space) == before, "a refusal leaves no trace"
+            assert isinstance(repeated, Refusal)
+            assert space_data(space) == before, "a refusal does not change the space"
             assert not fits or len(each.groups) > 1, "a gang of one shape that fits is placed"
         else:
-            assert isinstance(twin, Placement)
-            assert twin.same_as(outcome), "the same state gives the same placement"
+            assert isinstance(repeated, Placement)
+            assert repeated.same_as(outcome), "the same state gives the same placement"
             assert fits
-            exactly_one_place_each(each, outcome)
-            held.append((each, outcome))
-    nothing_held_twice(cluster, held)
-    for each, outcome in held:
+            check_every_task_is_placed(each, outcome)
+            placed.append((each, outcome))
+    check_nothing_is_over_allocated(cluster, placed)
+    for each, outcome in placed:
         space.release(each, outcome)
-    assert state(space) == state(Space(ClusterArrays(cluster)))
+    assert space_data(space) == space_data(Space(ClusterArrays(cluster)))
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_gang_that_fits_in_part_is_refused_whole(name: str):
-    space = nodes(4, 4)
-    before = state(space)
+def test_gang_that_fits_only_in_part_is_refused(name: str):
+    space = make_space(4, 4)
+    before = space_data(space)
     gang = job("gang", Request(gpus=2), share(500), count=5)
     assert isinstance(registry.create("place", name).propose(gang, SpaceTrial(space, gang, DEMAND)), Refusal)
-    assert state(space) == before
+    assert space_data(space) == before
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_named_card_is_taken(name: str):
-    space = nodes(2, 2)
-    whole, part = put(
+def test_named_card_is_used(name: str):
+    space = make_space(2, 2)
+    whole, part = place_jobs(
         space, name, job("a", Request(gpus=1, card="n1/0")), job("b", Request(share=Share(0, 100), card="n0/1"))
     )
     assert (whole.all_cards(), part.all_cards()) == ([2], [1])
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_nodes_that_are_down_and_broken_cards_get_nothing(name: str):
-    space = nodes(2, 2, 2)
+def test_drained_nodes_and_faulty_cards_are_not_used(name: str):
+    space = make_space(2, 2, 2)
     space.set_node_up(0, False)
     space.set_card_ok(3, False)
-    put(space, name, *(job(f"j{i}", share(600, 1)) for i in range(3)))
+    place_jobs(space, name, *(job(f"j{i}", share(600, 1)) for i in range(3)))
     assert sorted(space.sharers) == [2, 4, 5]
 
 
@@ -189,21 +189,28 @@ def test_rank_keeps_every_job(name: str):
 # -- balance, spread ----------------------------------------------------------------------------------------------
 
 
-def test_balance_goes_to_the_least_summed_utilisation():
-    space = nodes(3)
-    put(space, "balance", *(job(f"j{i}", share(10, 1), busy=busy) for i, busy in enumerate((0.9, 0.5, 0.3, 0.1, 0.3))))
+def test_balance_uses_the_card_with_the_least_total_utilisation():
+    space = make_space(3)
+    place_jobs(
+        space,
+        "balance",
+        *(
+            job(f"j{i}", share(10, 1), utilisation=utilisation)
+            for i, utilisation in enumerate((0.9, 0.5, 0.3, 0.1, 0.3))
+        ),
+    )
     assert [sorted(j.id for j in space.sharers[card]) for card in range(3)] == [["j0"], ["j1"], ["j2", "j3", "j4"]]
 
 
-def test_balance_without_profiles_goes_by_free_sms():
-    space = nodes(2)
-    put(space, "balance", job("a", share(700)), job("b", share(100)), job("c", share(100)))
+def test_balance_uses_free_sms_when_there_are_no_profiles():
+    space = make_space(2)
+    place_jobs(space, "balance", job("a", share(700)), job("b", share(100)), job("c", share(100)))
     assert len(space.sharers[0]) == 1
 
 
 def test_balance_puts_whole_gpus_on_the_node_with_most_idle_cards():
-    space = nodes(4, 8)
-    put(space, "balance", job("a", Request(gpus=3)))
+    space = make_space(4, 8)
+    place_jobs(space, "balance", job("a", Request(gpus=3)))
     assert space.node_idle.tolist() == [4, 5]
 
 
@@ -211,12 +218,12 @@ def test_balance_puts_whole_gpus_on_the_node_with_most_idle_cards():
     "request_", [Request(gpus=1), share(100, 1), Request(cpu_milli=1000)], ids=["whole", "share", "cpu"]
 )
 def test_spread_uses_every_node_before_any_twice(request_: Request):
-    (placement,) = put(nodes(4, 2, 8, 1), "spread", job("gang", request_, count=4))
+    (placement,) = place_jobs(make_space(4, 2, 8, 1), "spread", job("gang", request_, count=4))
     assert sorted(placement.all_nodes()) == [0, 1, 2, 3]
 
 
 def test_spread_counts_the_gang_over_all_its_roles():
-    (placement,) = put(nodes(4, 2), "spread", job("gang", Request(gpus=1), share(100, 1)))
+    (placement,) = place_jobs(make_space(4, 2), "spread", job("gang", Request(gpus=1), share(100, 1)))
     assert sorted(placement.all_nodes()) == [0, 1]
 
 
@@ -224,28 +231,33 @@ def test_spread_counts_the_gang_over_all_its_roles():
 
 
 def test_standalone_joins_the_nearest_profile_when_no_card_is_idle():
-    space = nodes(2)
-    put(space, "standalone", job("a", share(100, 1), app="a", busy=0.9), job("b", share(100, 1), app="b", busy=0.2))
-    (placement,) = put(space, "standalone", job("c", share(100, 1), app="c", busy=0.3))
+    space = make_space(2)
+    place_jobs(
+        space,
+        "standalone",
+        job("a", share(100, 1), app="a", utilisation=0.9),
+        job("b", share(100, 1), app="b", utilisation=0.2),
+    )
+    (placement,) = place_jobs(space, "standalone", job("c", share(100, 1), app="c", utilisation=0.3))
     assert placement.all_cards() == [1]
     assert placement.note == "c shares n0/1 with b: no card is idle"
 
 
-def test_standalone_overcommits_for_likes_only_and_never_sms():
-    space = nodes(2)
+def test_standalone_overcommits_memory_only_beside_the_same_application():
+    space = make_space(2)
     spec = "standalone:overcommit=yes"
-    put(space, spec, job("a1", share(400, 12), app="a"), job("a2", share(400, 12), app="a"))
+    place_jobs(space, spec, job("a1", share(400, 12), app="a"), job("a2", share(400, 12), app="a"))
     assert space.card_memory_free[0] == -8 * GIB
-    put(space, spec, job("b", share(400, 12), app="b"))
-    (placement,) = put(space, spec, job("a3", share(400, 4), app="a"))
+    place_jobs(space, spec, job("b", share(400, 12), app="b"))
+    (placement,) = place_jobs(space, spec, job("a3", share(400, 4), app="a"))
     assert placement.all_cards() == [1]
     assert "a3 is not beside the same application on n0/0: it requests 4.3 GB and 40% of the SMs" in placement.note
 
 
-def test_standalone_says_nothing_of_memory_that_is_not_known():
-    space = nodes(2, gib=0)
-    put(space, "standalone", job("a1", share(600), app="a"))
-    (placement,) = put(space, "standalone", job("a2", share(600), app="a"))
+def test_standalone_note_has_no_memory_when_the_card_memory_is_unknown():
+    space = make_space(2, gib=0)
+    place_jobs(space, "standalone", job("a1", share(600), app="a"))
+    (placement,) = place_jobs(space, "standalone", job("a2", share(600), app="a"))
     assert placement.note == "a2 is not beside the same application on n0/0: it requests 60% of the SMs, free is 40%"
 
 
@@ -253,58 +265,62 @@ def test_standalone_says_nothing_of_memory_that_is_not_known():
 
 
 def test_topology_keeps_a_task_inside_the_fullest_domain_that_fits():
-    space = nodes(8, domain=4)
-    put(space, "topology", job("a", Request(gpus=1)))
-    small, large = put(space, "topology", job("b", Request(gpus=2)), job("c", Request(gpus=4)))
+    space = make_space(8, domain=4)
+    place_jobs(space, "topology", job("a", Request(gpus=1)))
+    small, large = place_jobs(space, "topology", job("b", Request(gpus=2)), job("c", Request(gpus=4)))
     assert small.all_cards() == [1, 2]
     assert large.all_cards() == [4, 5, 6, 7]
     assert not large.note
 
 
-def test_topology_spans_domains_only_if_it_must_and_says_so():
-    space = nodes(8, domain=4)
-    put(space, "topology", job("a", Request(gpus=1, card="n0/0")), job("b", Request(gpus=1, card="n0/4")))
-    before = state(space)
+def test_topology_spans_domains_only_if_needed_and_notes_it():
+    space = make_space(8, domain=4)
+    place_jobs(space, "topology", job("a", Request(gpus=1, card="n0/0")), job("b", Request(gpus=1, card="n0/4")))
+    before = space_data(space)
     wide = job("c", Request(gpus=4))
     assert isinstance(registry.create("place", "topology:strict=true").propose(wide, SpaceTrial(space, wide)), Refusal)
-    assert state(space) == before
-    (placement,) = put(space, "topology", wide)
+    assert space_data(space) == before
+    (placement,) = place_jobs(space, "topology", wide)
     assert placement.note == "1 tasks span NVLink domains"
 
 
-def test_topology_lets_a_task_larger_than_any_domain_span_even_when_strict():
-    (placement,) = put(nodes(8, domain=4), "topology:strict=true", job("a", Request(gpus=8)))
+def test_strict_topology_lets_a_task_larger_than_any_domain_span():
+    (placement,) = place_jobs(make_space(8, domain=4), "topology:strict=true", job("a", Request(gpus=8)))
     assert placement.all_cards() == list(range(8))
 
 
 def test_topology_keeps_a_gang_in_the_fullest_rack_that_holds_it():
-    space = nodes(*[4] * 6, rack=2)
-    put(space, "topology", job("a", Request(gpus=4), count=1))
-    (placement,) = put(space, "topology", job("gang", Request(gpus=4), count=2))
+    space = make_space(*[4] * 6, rack=2)
+    place_jobs(space, "topology", job("a", Request(gpus=4), count=1))
+    (placement,) = place_jobs(space, "topology", job("gang", Request(gpus=4), count=2))
     assert placement.all_nodes() == [2, 3]
-    (mixed,) = put(nodes(*[4] * 6, rack=2), "topology", job("m", Request(gpus=4), share(100, 1), Request(cpu_milli=1)))
+    (mixed,) = place_jobs(
+        make_space(*[4] * 6, rack=2), "topology", job("m", Request(gpus=4), share(100, 1), Request(cpu_milli=1))
+    )
     assert len({node // 2 for node in mixed.all_nodes()}) == 1
 
 
 # -- bestfit, random ----------------------------------------------------------------------------------------------
 
 
-def test_bestfit_takes_the_node_with_the_least_left_and_its_fullest_card():
-    space = nodes(8, 4, 2)
-    put(space, "bestfit", job("a", share(300, 1)), job("b", share(400, 1)))
+def test_bestfit_uses_the_fullest_card_of_the_node_with_the_least_free():
+    space = make_space(8, 4, 2)
+    place_jobs(space, "bestfit", job("a", share(300, 1)), job("b", share(400, 1)))
     assert [j.id for j in space.sharers[12]] == ["a", "b"]
 
 
-def test_random_depends_on_the_seed_and_the_job_alone():
-    def drawn(seed: int) -> list[int]:
+def test_random_depends_only_on_the_seed_and_the_job():
+    def cards_for_seed(seed: int) -> list[int]:
         jobs = [job(f"j{i}", Request(gpus=1)) for i in range(20)]
         return [
-            card for placement in put(nodes(*[4] * 10), f"random:seed={seed}", *jobs) for card in placement.all_cards()
+            card
+            for placement in place_jobs(make_space(*[4] * 10), f"random:seed={seed}", *jobs)
+            for card in placement.all_cards()
         ]
 
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
-    assert len({card // 4 for card in drawn(1)}) > 5
+    assert cards_for_seed(1) == cards_for_seed(1)
+    assert cards_for_seed(1) != cards_for_seed(2)
+    assert len({card // 4 for card in cards_for_seed(1)}) > 5
 
 
 # -- fragmentation ------------------------------------------------------------------------------------------------
@@ -314,35 +330,35 @@ def propose_fragmentation(space: Space, each: Job, demand=DEMAND) -> Placement |
     return registry.create("place", "fragmentation").propose(each, SpaceTrial(space, each, demand))
 
 
-def test_fragmentation_keeps_cards_whole_for_those_who_need_them():
-    space = nodes(2, 2)
-    put(space, "fragmentation", job("a", share(300, 4)), job("b", share(300, 4)), job("c", share(300, 4)))
+def test_fragmentation_keeps_cards_idle_for_whole_card_requests():
+    space = make_space(2, 2)
+    place_jobs(space, "fragmentation", job("a", share(300, 4)), job("b", share(300, 4)), job("c", share(300, 4)))
     assert list(space.sharers) == [0]
 
 
-def test_fragmentation_leaves_cpu_where_the_gpus_are():
+def test_fragmentation_leaves_cpu_on_nodes_with_idle_gpus():
     space = Space(ClusterArrays(Cluster((
         Node("gpus", tuple(Card(f"c{i}") for i in range(4)), 8000, GIB),
         Node("cpus", (Card("c4"),), 64_000, GIB),
     ))))  # fmt: skip
-    (placement,) = put(space, "fragmentation", job("a", Request(cpu_milli=4000)))
+    (placement,) = place_jobs(space, "fragmentation", job("a", Request(cpu_milli=4000)))
     assert placement.all_nodes() == [1]
 
 
-def test_fragmentation_is_measured_against_what_is_asked_for():
-    """With the CPU left for two tasks, whether the larger node loses depends on who may come."""
+def test_fragmentation_depends_on_the_usual_demand():
+    """With CPU for two tasks left, the usual demand decides whether using the larger node causes fragmentation."""
     space = Space(ClusterArrays(Cluster((
         Node("pair", (Card("c0"), Card("c1")), 2000, GIB), Node("single", (Card("c2"),), 64_000, GIB),
     ))))  # fmt: skip
     each = job("a", Request(gpus=1, cpu_milli=1000))
-    for asked, node in ((Request(gpus=2, cpu_milli=2000), 1), (Request(gpus=1, cpu_milli=32_000), 0)):
-        outcome = propose_fragmentation(space.copy(), each, ((asked, 1.0),))
+    for usual, node in ((Request(gpus=2, cpu_milli=2000), 1), (Request(gpus=1, cpu_milli=32_000), 0)):
+        outcome = propose_fragmentation(space.copy(), each, ((usual, 1.0),))
         assert isinstance(outcome, Placement)
         assert outcome.all_nodes() == [node]
 
 
-def test_fragmentation_without_known_demand_keeps_large_holes():
-    space = nodes(8, 2)
+def test_fragmentation_keeps_large_blocks_when_the_demand_is_unknown():
+    space = make_space(8, 2)
     each = job("a", Request(gpus=1))
     outcome = propose_fragmentation(space, each, ())
     assert isinstance(outcome, Placement)
@@ -350,27 +366,27 @@ def test_fragmentation_without_known_demand_keeps_large_holes():
 
 
 @given(cluster=clusters, jobs=jobs_strategy)
-def test_what_fragmentation_remembers_equals_what_it_works_out_anew(cluster: Cluster, jobs: list[Job]):
-    space, held = Space(ClusterArrays(cluster)), []
+def test_cached_fragmentation_equals_a_new_computation(cluster: Cluster, jobs: list[Job]):
+    space, placed = Space(ClusterArrays(cluster)), []
     for number, each in enumerate(jobs):
-        if held and number % 3 == 2:
-            space.release(*held.pop(0))
+        if placed and number % 3 == 2:
+            space.release(*placed.pop(0))
         if number % 5 == 4:
             space.set_node_up(0, not space.node_up[0])
-        fresh = Space(ClusterArrays(cluster))
+        uncached = Space(ClusterArrays(cluster))
         for name in ARRAYS:
-            getattr(fresh, name)[:] = getattr(space, name)
-        anew = propose_fragmentation(fresh, each)
+            getattr(uncached, name)[:] = getattr(space, name)
+        uncached_outcome = propose_fragmentation(uncached, each)
         outcome = propose_fragmentation(space, each)
-        assert type(anew) is type(outcome)
-        if isinstance(outcome, Placement) and isinstance(anew, Placement):
-            assert outcome.same_as(anew)
-            held.append((each, outcome))
+        assert type(uncached_outcome) is type(outcome)
+        if isinstance(outcome, Placement) and isinstance(uncached_outcome, Placement):
+            assert outcome.same_as(uncached_outcome)
+            placed.append((each, outcome))
 
 
-def test_fragmentation_forgets_a_cluster_that_is_gone():
-    space = nodes(2, 2)
-    put(space, "fragmentation", job("a", share(300, 4)))
+def test_fragmentation_cache_drops_a_deleted_cluster():
+    space = make_space(2, 2)
+    place_jobs(space, "fragmentation", job("a", share(300, 4)))
     fixed = space.fixed
     assert fixed in fragmentation._known
     count = len(fragmentation._known)
@@ -379,24 +395,24 @@ def test_fragmentation_forgets_a_cluster_that_is_gone():
 
 
 @given(clusters, jobs_strategy)
-def test_expected_fragmentation_is_what_its_definition_says(cluster: Cluster, jobs: list[Job]):
-    """Free GPU less what usual demand can use, card by card, in plain Python."""
+def test_expected_fragmentation_matches_its_definition(cluster: Cluster, jobs: list[Job]):
+    """Free GPU capacity minus what the usual demand can use, for each card, in plain Python."""
     space = Space(ClusterArrays(cluster))
     for each in jobs:
         registry.create("place", "random").propose(each, SpaceTrial(space, each))
-    kept = fragmentation.Fragments(space, DEMAND, 2.0)
-    wanted = sorted(DEMAND, key=lambda each: -each[1])
+    fragments = fragmentation.Fragments(space, DEMAND, 2.0)
+    demand = sorted(DEMAND, key=lambda item: -item[1])
     for node in range(len(cluster.nodes)):
-        free = {int(card): left_of(space, card) for card in np.flatnonzero(space.fixed.card_node == node)}
+        free = {int(card): free_milli(space, card) for card in np.flatnonzero(space.fixed.card_node == node)}
         expected = sum(
             round(weight * 2**20) * (sum(free.values()) - usable(space, node, request, free))
-            for request, weight in wanted
+            for request, weight in demand
         )
-        assert kept._fragments[node] == pytest.approx(expected, rel=1e-9, abs=2**20)
+        assert fragments._fragments[node] == pytest.approx(expected, rel=1e-9, abs=2**20)
 
 
-def left_of(space: Space, card: int) -> int:
-    """The scarcer of SMs and memory, in thousandths."""
+def free_milli(space: Space, card: int) -> int:
+    """The smaller of the free SMs and the free memory, in thousandths."""
     capacity = int(space.fixed.card_memory[card])
     return min(int(space.card_sm_free[card]), (int(space.card_memory_free[card]) * 1000 + capacity // 2) // capacity)
 

@@ -24,14 +24,14 @@ def container(kind: str, number: int) -> Job:
     return Job(f"{kind}{number}", (Role("main", 1, request),), app=kind, profile=Profile(ratio, memory))
 
 
-def machine() -> Space:
-    cards = tuple(Card(f"gpu{i}", "Titan Xp", 12 * GB, 30) for i in range(4))
-    return Space(ClusterArrays(Cluster((Node("worker", cards, 12_000, 64 * GB),))))
+def paper_space() -> Space:
+    gpus = tuple(Card(f"gpu{i}", "Titan Xp", 12 * GB, 30) for i in range(4))
+    return Space(ClusterArrays(Cluster((Node("worker", gpus, 12_000, 64 * GB),))))
 
 
 def place_all(spec: str) -> tuple[Space, dict[str, str]]:
-    """All eight, in the order the policy wants them; what each placement says."""
-    space, policy, notes = machine(), registry.create("place", spec), {}
+    """Place all eight jobs in the order of the policy; returns the space and the note of each placement."""
+    space, policy, notes = paper_space(), registry.create("place", spec), {}
     for job in policy.rank([container(kind, number) for kind in "LGTQ" for number in (1, 2)]):
         outcome = policy.propose(job, SpaceTrial(space, job))
         assert isinstance(outcome, Placement), (job.id, outcome)
@@ -39,8 +39,8 @@ def place_all(spec: str) -> tuple[Space, dict[str, str]]:
     return space, notes
 
 
-def cards(space: Space) -> Counter[str]:
-    """How many cards hold which kinds: ``LT`` twice, and so on."""
+def card_contents(space: Space) -> Counter[str]:
+    """Number of cards for each combination of applications, for example ``LT``: 2."""
     return Counter("".join(sorted(job.app for job in space.sharers.get(card, ()))) for card in range(4))
 
 
@@ -52,27 +52,27 @@ def cards(space: Space) -> Counter[str]:
         ("binpack", ["LT", "LT", "GGQQ", ""]),
     ],
 )
-def test_placements_of_the_paper(spec: str, expected: list[str]):
+def test_placements_match_the_study(spec: str, expected: list[str]):
     space, notes = place_all(spec)
-    assert cards(space) == Counter(expected)
+    assert card_contents(space) == Counter(expected)
     assert not any(notes.values())
 
 
-def test_only_overcommit_exceeds_the_memory_of_a_card():
+def test_card_memory_is_exceeded_only_with_overcommit():
     for spec in ("balance", "binpack", "standalone"):
         assert (place_all(spec)[0].card_memory_free >= 0).all(), spec
     free = place_all("standalone:overcommit=true")[0].card_memory_free
     assert free.min() == 12 * GB - 2 * 8_300_000_000
 
 
-def test_standalone_without_overcommit_keeps_likes_together_and_says_where_it_could_not():
+def test_standalone_without_overcommit_notes_jobs_apart_from_their_application():
     space, notes = place_all("standalone")
-    assert cards(space) == Counter(["L", "L", "QQ", "GGTT"])
+    assert card_contents(space) == Counter(["L", "L", "QQ", "GGTT"])
     assert notes["L2"] == "L2 is not beside the same application on gpu0: it requests 8.3 GB, free is 3.7 GB"
     assert notes["G1"].endswith("with T: no card is idle")
     assert not any(notes[job] for job in ("L1", "Q1", "Q2", "T1", "T2", "G2"))
 
 
-def test_utilisation_of_a_card_may_exceed_the_whole():
+def test_card_utilisation_may_exceed_one():
     space, _ = place_all("balance")
     assert np.allclose(sorted(space.card_load), [1.11, 1.11, 1.187, 1.187])

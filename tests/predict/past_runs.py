@@ -1,4 +1,4 @@
-"""Jobs and runs of the past for the predictors: ordinary ones by hand, and the strangest that the model allows."""
+"""Jobs and past runs for predictor tests: plain ones, and Hypothesis strategies for any that the model allows."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ _numbers = count()
 
 
 def job(user: str = "ana", *, gpus: int = 1, estimate_s: float | None = None, at_s: float = 0, **rest: Any) -> Job:
-    """A new one each time."""
+    """A job with a new ID."""
     estimate_us = None if estimate_s is None else round(estimate_s * S)
     roles = (Role("w", gpus, Request(gpus=1)),)
     return Job(f"j{next(_numbers)}", roles, round(at_s * S), user=user, estimate_us=estimate_us, **rest)
 
 
-def ran(one: Job, run_s: float, how: How = "succeeded", ended_s: float = 0) -> PastRun:
-    return PastRun(one, round(run_s * S), round(ended_s * S), how)
+def past_run(of_job: Job, run_s: float, how: How = "succeeded", ended_s: float = 0) -> PastRun:
+    return PastRun(of_job, round(run_s * S), round(ended_s * S), how)
 
 
-def learned(predictor: Any, lengths_s: Iterable[float], **of_job: Any) -> Any:
-    """The predictor, after such runs, each foretold before."""
+def trained_on(predictor: Any, lengths_s: Iterable[float], **job_fields: Any) -> Any:
+    """The predictor after it has predicted and then learned a run of each length."""
     for run_s in lengths_s:
-        one = job(**of_job)
-        predictor.predict(one)
-        predictor.learn(ran(one, run_s))
+        new_job = job(**job_fields)
+        predictor.predict(new_job)
+        predictor.learn(past_run(new_job, run_s))
     return predictor
 
 
-def is_sound(found: Quantiles) -> None:
-    """Levels grow, values never fall and are above zero: what every user of a prediction relies on."""
-    assert list(found.levels) == sorted(set(found.levels))
-    assert list(found.values) == sorted(found.values)
-    assert found.values[0] >= 1
-    assert all(isinstance(value, int) for value in found.values)
-    assert 0 <= found.confidence <= 1
+def assert_valid(quantiles: Quantiles) -> None:
+    """Checks what users of a prediction rely on: ascending levels, and positive values that never decrease."""
+    assert list(quantiles.levels) == sorted(set(quantiles.levels))
+    assert list(quantiles.values) == sorted(quantiles.values)
+    assert quantiles.values[0] >= 1
+    assert all(isinstance(value, int) for value in quantiles.values)
+    assert 0 <= quantiles.confidence <= 1
 
 
-def kept(predictor: Any, other: Any) -> Any:
-    """Put away and taken out again, by way of text."""
+def reloaded(predictor: Any, other: Any) -> Any:
+    """``other`` after it has loaded the state of ``predictor`` from JSON text."""
     other.load(json.loads(json.dumps(predictor.dump(), allow_nan=False)))
     return other
 
 
-# -- whatever the model allows ---------------------------------------------------------------------------------------
+# -- anything the model allows ---------------------------------------------------------------------------------------
 
 times_us = st.one_of(st.integers(0, 100), st.integers(0, 10**11), st.integers(0, 1 << 62))
 texts = st.text(max_size=12) | st.sampled_from(
     ["", "train-lr0.1-run7", "TRAIN-LR0.2-RUN8", "9" * 300, "İıß\u0000\ud800", "日本"]
 )
 requests = st.sampled_from([Request(gpus=1), Request(gpus=8), Request(cpu_milli=1000), Request(share=Share(1, 0))])
-expectations = st.one_of(
+offline_estimates = st.one_of(
     st.none(),
     st.builds(OfflineEstimate, run_us=times_us),
     st.builds(OfflineEstimate, by_gpus=st.just(((1, 5 * S), (8, 0)))),
@@ -68,7 +68,7 @@ expectations = st.one_of(
 
 
 @st.composite
-def strange_jobs(draw: st.DrawFn) -> Job:
+def arbitrary_jobs(draw: st.DrawFn) -> Job:
     return Job(
         f"j{draw(st.integers(0, 5))}",
         (Role("w", draw(st.integers(1, 3)), draw(requests)),),
@@ -80,27 +80,27 @@ def strange_jobs(draw: st.DrawFn) -> Job:
         command=draw(texts),
         estimate_us=draw(st.none() | times_us),
         limit_us=draw(st.none() | times_us),
-        expected=draw(expectations),
+        expected=draw(offline_estimates),
     )
 
 
-strange_runs = st.builds(PastRun, strange_jobs(), times_us, times_us, st.sampled_from(get_args(How)))
-happenings = st.lists(
+arbitrary_runs = st.builds(PastRun, arbitrary_jobs(), times_us, times_us, st.sampled_from(get_args(How)))
+predictor_events = st.lists(
     st.one_of(
-        strange_runs,
-        strange_jobs(),
-        st.tuples(strange_jobs(), times_us),
+        arbitrary_runs,
+        arbitrary_jobs(),
+        st.tuples(arbitrary_jobs(), times_us),
     ),
     max_size=12,
 )
 
 
-def live_through(predictor: Any, things: Iterable[Any]) -> None:
-    """Asked of a job, told of a start, told of an end: in any order."""
-    for thing in things:
-        if isinstance(thing, PastRun):
-            predictor.learn(thing)
-        elif isinstance(thing, Job):
-            is_sound(predictor.predict(thing))
+def feed_events(predictor: Any, events: Iterable[Any]) -> None:
+    """Predicts jobs and reports starts and ends to the predictor, in any order."""
+    for event in events:
+        if isinstance(event, PastRun):
+            predictor.learn(event)
+        elif isinstance(event, Job):
+            assert_valid(predictor.predict(event))
         else:
-            predictor.begin(*thing)
+            predictor.begin(*event)

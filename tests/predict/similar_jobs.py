@@ -1,4 +1,4 @@
-"""Jobs and past runs by hand, for what is learned of kinds of jobs."""
+"""Jobs, past runs and offline estimates for tests of predictions from similar jobs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def job(name: str = "resnet50", gpus: int = 1, number: int = 0, *, request: Requ
     return Job(f"{name}-{gpus}-{number}", (role,), name=name, **({"user": "ada"} | rest))
 
 
-def ran(one: Job, run_s: float = 100, **rest: Any) -> PastRun:
+def past_run(of_job: Job, run_s: float = 100, **rest: Any) -> PastRun:
     if "peak_gib" in rest:
         rest["peak_memory_bytes"] = round(rest.pop("peak_gib") * GIB)
-    return PastRun(one, round(run_s * S), **rest)
+    return PastRun(of_job, round(run_s * S), **rest)
 
 
-def seen(gpus: int = 1, run_s: float = 100, how: Any = "succeeded", number: int = 0, **rest: Any) -> RunSummary:
+def run_summary(gpus: int = 1, run_s: float = 100, how: Any = "succeeded", number: int = 0, **rest: Any) -> RunSummary:
     if "peak_gib" in rest:
         rest["peak_bytes"] = round(rest.pop("peak_gib") * GIB)
     return RunSummary(f"{gpus}-{number}", gpus, round(run_s * S), how, number, **rest)
 
 
-def expecting(**given: Any) -> OfflineEstimate:
+def offline_estimate(**given: Any) -> OfflineEstimate:
     by_gpus = tuple((gpus, round(s * S)) for gpus, s in sorted(given.pop("by_gpus", {}).items()))
     return OfflineEstimate(by_gpus=by_gpus, **given)

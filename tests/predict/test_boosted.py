@@ -1,4 +1,4 @@
-"""Boosted trees for quantiles: grown now and then, asked at once."""
+"""Tests for the predictor with boosted quantile trees."""
 
 import random
 from itertools import pairwise
@@ -14,41 +14,52 @@ from gpusquad.predict import boosted as module
 from gpusquad.predict._owner_features import OwnerHistories, log_s
 from gpusquad.predict._trees import flat
 from gpusquad.predict.boosted import BoostedTrees
-from tests.predict.past_runs import S, happenings, is_sound, job, learned, live_through, ran, strange_jobs
+from tests.predict.past_runs import (
+    S,
+    arbitrary_jobs,
+    assert_valid,
+    feed_events,
+    job,
+    past_run,
+    predictor_events,
+    trained_on,
+)
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="the predictor is an extra: gpusquad[predict]")
 
 
-def a_life(boosted: BoostedTrees, jobs: int, seed: int = 0) -> np.ndarray:
-    """Two owners whose run time follows from their estimate, one by a half and one by a tenth, give or take; whether
-    each run was over by the middle and by the ninth tenth foretold, where trees foretold it."""
-    dice, inside = random.Random(seed), []
-    for turn in range(jobs):
-        user, part = dice.choice([("half", 0.5), ("tenth", 0.1)])
-        estimate_s = dice.choice([600, 3600, 36_000])
-        one = job(user, estimate_s=estimate_s, at_s=60 * turn)
-        said = boosted.predict(one)
-        run_s = estimate_s * part * 2 ** dice.gauss(0, 0.5)
-        if said.source == "boosted":
-            inside.append([run_s * S <= said.at(level) for level in (0.5, 0.9)])
-        boosted.learn(ran(one, run_s, ended_s=60 * turn + 30))
+def simulate_jobs(boosted: BoostedTrees, jobs: int, seed: int = 0) -> np.ndarray:
+    """Simulates jobs of two owners whose run times are about half and a tenth of their estimates.
+
+    For each run predicted by trees: whether it ended by the predicted P50 and by the predicted P90.
+    """
+    rng, covered = random.Random(seed), []
+    for index in range(jobs):
+        user, ratio = rng.choice([("half", 0.5), ("tenth", 0.1)])
+        estimate_s = rng.choice([600, 3600, 36_000])
+        new_job = job(user, estimate_s=estimate_s, at_s=60 * index)
+        prediction = boosted.predict(new_job)
+        run_s = estimate_s * ratio * 2 ** rng.gauss(0, 0.5)
+        if prediction.source == "boosted":
+            covered.append([run_s * S <= prediction.at(level) for level in (0.5, 0.9)])
+        boosted.learn(past_run(new_job, run_s, ended_s=60 * index + 30))
         if boosted.is_due():
             boosted.train()
-    return np.array(inside)
+    return np.array(covered)
 
 
 @pytest.fixture(scope="module")
-def taught() -> tuple[BoostedTrees, np.ndarray]:
+def trained() -> tuple[BoostedTrees, np.ndarray]:
     boosted = BoostedTrees(trees=60)
-    return boosted, a_life(boosted, 1300)
+    return boosted, simulate_jobs(boosted, 1300)
 
 
-def test_flat_trees_say_what_the_library_says():
-    dice = np.random.default_rng(0)
-    rows = dice.normal(size=(400, 5))
+def test_flat_trees_predict_the_same_as_scikit_learn():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 5))
     models = [
         ensemble.HistGradientBoostingRegressor(loss="quantile", quantile=q, max_iter=12, early_stopping=False).fit(
-            rows, rows[:, 0] + dice.normal(size=400)
+            rows, rows[:, 0] + rng.normal(size=400)
         )
         for q in (0.2, 0.5, 0.9)
     ]
@@ -57,67 +68,67 @@ def test_flat_trees_say_what_the_library_says():
     assert np.array([trees.answers(row) for row in rows[:50]]) == pytest.approx(by_library)
 
 
-def test_trees_tell_owners_and_estimates_apart(taught):
-    boosted, _ = taught
-    for user, part in (("half", 0.5), ("tenth", 0.1)):
+def test_trees_distinguish_owners_and_estimates(trained):
+    boosted, _ = trained
+    for user, ratio in (("half", 0.5), ("tenth", 0.1)):
         for estimate_s in (600, 3600, 36_000):
-            said = boosted.predict(job(user, estimate_s=estimate_s, at_s=60 * 1300))
-            assert said.source == "boosted"
-            assert said.at(0.5) == pytest.approx(part * estimate_s * S, rel=0.5)
+            prediction = boosted.predict(job(user, estimate_s=estimate_s, at_s=60 * 1300))
+            assert prediction.source == "boosted"
+            assert prediction.at(0.5) == pytest.approx(ratio * estimate_s * S, rel=0.5)
 
 
-def test_what_is_called_nine_of_ten_is(taught):
-    _, inside = taught
-    assert len(inside) == 800
-    assert inside.mean(axis=0) == pytest.approx([0.5, 0.9], abs=0.07)
+def test_predicted_quantiles_are_calibrated(trained):
+    _, covered = trained
+    assert len(covered) == 800
+    assert covered.mean(axis=0) == pytest.approx([0.5, 0.9], abs=0.07)
 
 
 @settings(max_examples=40)
-@given(happenings, strange_jobs())
-def test_nothing_that_can_happen_makes_it_fail(taught, things, asked):
-    for boosted in (BoostedTrees(), taught[0]):
-        live_through(boosted, things)
-        is_sound(boosted.predict(asked))
+@given(predictor_events, arbitrary_jobs())
+def test_predictions_are_valid_after_any_events(trained, events, new_job):
+    for boosted in (BoostedTrees(), trained[0]):
+        feed_events(boosted, events)
+        assert_valid(boosted.predict(new_job))
 
 
-def test_before_there_are_trees_the_recent_runs_then_the_estimate_then_nothing():
+def test_prediction_uses_recent_runs_or_the_estimate_before_training():
     boosted = BoostedTrees()
     assert boosted.predict(job()).source == "none"
     assert boosted.predict(job(estimate_s=50)).source == "user"
-    learned(boosted, [10, 30])
+    trained_on(boosted, [10, 30])
     assert (boosted.predict(job()).at(0.5), boosted.predict(job()).source) == (20 * S, "history")
 
 
-def test_when_it_is_due(monkeypatch):
-    grown = []
-    monkeypatch.setattr(module, "_grow", lambda rows, lengths, trees: grown.append(len(rows)))
+def test_training_is_due_after_every_500_runs(monkeypatch):
+    trained_rows = []
+    monkeypatch.setattr(module, "_grow", lambda rows, lengths, trees: trained_rows.append(len(rows)))
     boosted = BoostedTrees(keep=1000)
     due = []
-    for turn in range(2000):
-        boosted.learn(ran(job(), 5))
+    for index in range(2000):
+        boosted.learn(past_run(job(), 5))
         if boosted.is_due():
-            due.append(turn + 1)
+            due.append(index + 1)
             boosted.train()
     assert due[:2] == [500, 1000]
-    assert all(later - sooner == 500 for sooner, later in pairwise(due))
-    assert max(grown) == 1000
+    assert all(later - earlier == 500 for earlier, later in pairwise(due))
+    assert max(trained_rows) == 1000
 
 
-def test_cut_runs_are_not_learned_as_short_ones(taught):
-    boosted, _ = taught
-    one = job("half", estimate_s=3600, at_s=90_000)
-    said = boosted.predict(one)
-    boosted.learn(ran(one, 1, "preempted"))
-    assert boosted._rows[-1][1] == pytest.approx(log_s(said.at(0.5)))
+def test_cut_runs_are_not_learned_as_short_runs(trained):
+    boosted, _ = trained
+    new_job = job("half", estimate_s=3600, at_s=90_000)
+    prediction = boosted.predict(new_job)
+    boosted.learn(past_run(new_job, 1, "preempted"))
+    assert boosted._rows[-1][1] == pytest.approx(log_s(prediction.at(0.5)))
     before = len(boosted._rows)
-    boosted.learn(ran(job("half", estimate_s=3600), 1, "preempted"))
-    assert len(boosted._rows) == before, "nobody foretold it, so nobody knows how long it would have run"
+    boosted.learn(past_run(job("half", estimate_s=3600), 1, "preempted"))
+    assert len(boosted._rows) == before, "a cut run without a prediction has no known run time"
 
 
-def test_limits_and_kept_estimates_are_the_most():
+def test_prediction_does_not_exceed_the_limit_or_a_reliable_estimate():
     boosted = BoostedTrees(trees=2)
     for _ in range(500):
-        boosted.learn(ran(job(estimate_s=3600), 3000))
+        boosted.learn(past_run(job(estimate_s=3600), 3000))
     boosted.train()
     assert boosted.predict(job(estimate_s=60)).values[-1] == 60 * S
     assert boosted.predict(job(limit_us=7 * S)).values[-1] == 7 * S
@@ -129,54 +140,54 @@ def test_memory_is_bounded(monkeypatch):
     boosted._owners = OwnerHistories(most=6)
     for number in range(20):
         boosted.predict(job(f"u{number}"))
-        boosted.learn(ran(job(f"u{number}"), 5))
+        boosted.learn(past_run(job(f"u{number}"), 5))
     assert len(boosted._open) == 5
     assert len(boosted._owners._known) == 6
 
 
-def test_it_is_learned_anew_after_a_restart():
+def test_dump_is_not_supported():
     with pytest.raises(NotImplementedError):
         BoostedTrees().dump()
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch):
+def test_missing_scikit_learn_is_reported(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(Invalid, match="scikit-learn"):
         registry.create("predictor", "boosted")
 
 
 @pytest.mark.parametrize("bad", ["keep=10", "trees=0", "rate=2", "rate=nan"])
-def test_bad_parameters(bad: str):
+def test_bad_parameters_are_refused(bad: str):
     with pytest.raises(Invalid):
         registry.create("predictor", f"boosted:{bad}")
 
 
-# -- what the trees are told -----------------------------------------------------------------------------------------
+# -- input rows of the trees -----------------------------------------------------------------------------------------
 
 
-def test_rows_know_what_the_owner_did():
-    habits = OwnerHistories()
-    empty = habits.row(job(at_s=1000))
-    habits.came(job(at_s=900))
-    habits.ended(job(), 64 * S, 950 * S)
-    one = job()
-    habits.begins(one, 960 * S)
-    row = habits.row(job(at_s=1000))
+def test_row_reflects_the_owner_history():
+    histories = OwnerHistories()
+    empty = histories.row(job(at_s=1000))
+    histories.came(job(at_s=900))
+    histories.ended(job(), 64 * S, 950 * S)
+    new_job = job()
+    histories.begins(new_job, 960 * S)
+    row = histories.row(job(at_s=1000))
     assert row.shape == empty.shape
     assert log_s(64 * S) in row.tolist()
     assert not (row == empty).all()
-    habits.stops(one)
-    assert habits.row(job(at_s=1000))[-2] == 0
-    assert (habits.row(job("bo", at_s=1000)) == empty).all()
+    histories.stops(new_job)
+    assert histories.row(job(at_s=1000))[-2] == 0
+    assert (histories.row(job("bo", at_s=1000)) == empty).all()
 
 
-@given(strange_jobs())
-def test_rows_are_numbers(one):
-    row = OwnerHistories().row(one)
+@given(arbitrary_jobs())
+def test_rows_are_finite(new_job):
+    row = OwnerHistories().row(new_job)
     assert np.isfinite(row).all()
 
 
-def test_levels_beyond_those_grown_for_go_on_along_the_odds():
+def test_quantiles_are_extrapolated_beyond_the_trained_levels():
     values = module._values(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array(LEVELS), 1 << 60)
     assert list(values) == sorted(values)
     assert values[0] < np.exp(1.0) * S

@@ -1,4 +1,4 @@
-"""The predictor that weighs its sources and keeps what it says calibrated."""
+"""Tests for the combined predictor, which weights its sources and calibrates its quantiles."""
 
 import random
 
@@ -11,117 +11,130 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import OfflineEstimate
 from gpusquad.predict import combined as module
 from gpusquad.predict.combined import CombinedPredictor
-from tests.predict.past_runs import S, happenings, is_sound, job, kept, learned, live_through, ran, strange_jobs
+from tests.predict.past_runs import (
+    S,
+    arbitrary_jobs,
+    assert_valid,
+    feed_events,
+    job,
+    past_run,
+    predictor_events,
+    reloaded,
+    trained_on,
+)
 
 
-def expecting(run_s: float, **rest):
+def job_with_estimate(run_s: float, **rest):
     return job(expected=OfflineEstimate(run_us=round(run_s * S)), **rest)
 
 
 @settings(max_examples=60)
-@given(happenings, strange_jobs())
-def test_nothing_that_can_happen_makes_it_fail(things, asked):
+@given(predictor_events, arbitrary_jobs())
+def test_predictions_are_valid_after_any_events(events, new_job):
     combined = CombinedPredictor()
-    live_through(combined, things)
-    is_sound(combined.predict(asked))
+    feed_events(combined, events)
+    assert_valid(combined.predict(new_job))
 
 
-# -- before much is known --------------------------------------------------------------------------------------------
+# -- little history --------------------------------------------------------------------------------------------------
 
 
-def test_before_the_first_run_the_expected_then_the_estimate_then_nothing():
+def test_prediction_uses_the_offline_or_user_estimate_before_the_first_run():
     combined = CombinedPredictor()
-    said = combined.predict(expecting(600, estimate_s=9000))
-    assert said.source == "analytical"
-    assert said.at(0.5) == pytest.approx(600 * S, rel=0.2)
+    prediction = combined.predict(job_with_estimate(600, estimate_s=9000))
+    assert prediction.source == "analytical"
+    assert prediction.at(0.5) == pytest.approx(600 * S, rel=0.2)
     assert (combined.predict(job(estimate_s=50)).source, combined.predict(job()).source) == ("user", "none")
 
 
-# -- who is right counts more ----------------------------------------------------------------------------------------
+# -- weights of the sources ------------------------------------------------------------------------------------------
 
 
-def teach(combined: CombinedPredictor, tenant: str, said_s: float, run_s: float, runs: int = 40) -> None:
+def teach(combined: CombinedPredictor, tenant: str, estimate_s: float, run_s: float, runs: int = 40) -> None:
     for _ in range(runs):
-        one = expecting(said_s, tenant=tenant)
-        combined.predict(one)
-        combined.learn(ran(one, run_s))
+        new_job = job_with_estimate(estimate_s, tenant=tenant)
+        combined.predict(new_job)
+        combined.learn(past_run(new_job, run_s))
 
 
-def test_the_better_source_wins_for_each_tenant():
+def test_more_accurate_source_gets_the_weight_for_each_tenant():
     combined = CombinedPredictor()
-    dice = random.Random(1)
-    for _ in range(40):  # these know how long they run, and no two runs are alike
-        run_s = 10 ** dice.uniform(1, 4.5)
+    rng = random.Random(1)
+    for _ in range(40):  # the estimates of this tenant are exact, and its run times vary
+        run_s = 10 ** rng.uniform(1, 4.5)
         teach(combined, "knows", run_s, run_s, 1)
         teach(combined, "boasts", 20, 3000, 1)
-    knows, boasts = (
+    exact_weights, wrong_weights = (
         dict(zip("ha", combined.weights(t, ["history", "analytical"]), strict=True)) for t in ("knows", "boasts")
     )
-    assert knows["a"] > 0.95
-    assert boasts["h"] > 0.95
-    right, wrong = combined.predict(expecting(20, tenant="knows")), combined.predict(expecting(20, tenant="boasts"))
-    assert (right.source, wrong.source) == ("analytical", "history")
-    assert right.at(0.5) < 60 * S
+    assert exact_weights["a"] > 0.95
+    assert wrong_weights["h"] > 0.95
+    exact, wrong = (
+        combined.predict(job_with_estimate(20, tenant="knows")),
+        combined.predict(job_with_estimate(20, tenant="boasts")),
+    )
+    assert (exact.source, wrong.source) == ("analytical", "history")
+    assert exact.at(0.5) < 60 * S
     assert wrong.at(0.5) > 1000 * S
 
 
-def test_weights_are_parts_of_one_and_even_at_first():
+def test_weights_sum_to_one_and_are_equal_at_first():
     combined = CombinedPredictor()
     assert combined.weights("new", ["history", "analytical"]) == [0.5, 0.5]
     teach(combined, "t", 20, 3000)
     assert sum(combined.weights("t", ["history", "analytical"])) == pytest.approx(1.0)
 
 
-# -- calibrated ------------------------------------------------------------------------------------------------------
+# -- calibration -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_called_nine_of_ten_is():
-    """Owners whose runs get longer all the time: history alone would always be a step behind."""
-    combined, dice = CombinedPredictor(rate=0.02), random.Random(3)
-    inside = []
-    for turn in range(900):
-        one = job(f"u{turn % 3}", estimate_s=10**6)
-        said = combined.predict(one)
-        run_s = 2 ** dice.gauss(7 + turn / 300, 1.5)
-        inside.append([run_s * S <= said.at(level) for level in (0.5, 0.9)])
-        combined.learn(ran(one, run_s))
-    assert np.mean(inside[300:], axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
+def test_predicted_quantiles_are_calibrated_when_run_times_grow():
+    """The runs get longer over time, so predictions from history alone would be too short."""
+    combined, rng = CombinedPredictor(rate=0.02), random.Random(3)
+    covered = []
+    for index in range(900):
+        new_job = job(f"u{index % 3}", estimate_s=10**6)
+        prediction = combined.predict(new_job)
+        run_s = 2 ** rng.gauss(7 + index / 300, 1.5)
+        covered.append([run_s * S <= prediction.at(level) for level in (0.5, 0.9)])
+        combined.learn(past_run(new_job, run_s))
+    assert np.mean(covered[300:], axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
 
 
-def test_a_stream_of_cut_runs_lowers_nothing():
-    combined = learned(CombinedPredictor(rate=0.1), [600] * 40)
+def test_cut_runs_do_not_lower_predictions():
+    combined = trained_on(CombinedPredictor(rate=0.1), [600] * 40)
     before = combined.predict(job()).values
     for _ in range(10):
-        one = job()
-        combined.predict(one)
-        combined.learn(ran(one, 1, "cancelled"))
+        new_job = job()
+        combined.predict(new_job)
+        combined.learn(past_run(new_job, 1, "cancelled"))
     after = combined.predict(job()).values
     assert all(new >= 0.95 * old for old, new in zip(before, after, strict=True))
 
 
-# -- kept, and bounded -----------------------------------------------------------------------------------------------
+# -- storage and bounds ----------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
-@given(happenings, strange_jobs())
-def test_kept_as_text_it_says_the_same(things, asked):
+@given(predictor_events, arbitrary_jobs())
+def test_reloaded_predictor_predicts_the_same_after_any_events(events, new_job):
     combined = CombinedPredictor()
-    live_through(combined, [thing for thing in things if not isinstance(thing, tuple)])
-    assert kept(combined, CombinedPredictor()).predict(asked) == combined.predict(asked)
+    feed_events(combined, [event for event in events if not isinstance(event, tuple)])
+    assert reloaded(combined, CombinedPredictor()).predict(new_job) == combined.predict(new_job)
 
 
-def test_kept_after_many_runs_it_goes_on_the_same():
-    combined = learned(CombinedPredictor(), [20, 600, 20, 7200] * 40)
+def test_reloaded_predictor_continues_to_predict_the_same():
+    combined = trained_on(CombinedPredictor(), [20, 600, 20, 7200] * 40)
     teach(combined, "t", 20, 3000)
-    other = kept(combined, CombinedPredictor())
+    restored = reloaded(combined, CombinedPredictor())
     for run_s in (30, 4000, 600):
-        one = expecting(100)
-        assert combined.predict(one) == other.predict(one)
-        combined.learn(ran(one, run_s))
-        other.learn(ran(one, run_s))
+        new_job = job_with_estimate(100)
+        assert combined.predict(new_job) == restored.predict(new_job)
+        combined.learn(past_run(new_job, run_s))
+        restored.learn(past_run(new_job, run_s))
 
 
-def test_what_was_written_for_other_levels_is_not_loaded():
+def test_state_with_other_levels_is_not_loaded():
     dumped = CombinedPredictor().dump()
     with pytest.raises(ValueError, match="levels"):
         CombinedPredictor().load(dumped | {"levels": [0.5]})
@@ -139,14 +152,14 @@ def test_memory_is_bounded(monkeypatch):
     assert list(combined._scores) == ["t4", "t5"]
 
 
-def test_a_single_source_is_not_remembered_bin_by_bin():
-    """Hundreds of thousands may wait."""
-    combined = learned(CombinedPredictor(), [60])
+def test_open_prediction_of_a_single_source_stores_no_distribution():
+    """Hundreds of thousands of jobs may be pending, so an open prediction must stay small."""
+    combined = trained_on(CombinedPredictor(), [60])
     combined.predict(job())
-    assert [said.parts for said in combined._open.values()] == [()]
+    assert [prediction.parts for prediction in combined._open.values()] == [()]
 
 
 @pytest.mark.parametrize("bad", ["rate=-1", "rate=0.6", "rate=nan", "honest=perhaps"])
-def test_bad_parameters(bad: str):
+def test_bad_parameters_are_refused(bad: str):
     with pytest.raises(Invalid):
         registry.create("predictor", f"combined:{bad}")

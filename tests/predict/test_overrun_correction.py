@@ -1,4 +1,4 @@
-"""Owners whose card time goes far past what is foretold of them."""
+"""Tests for correcting predictions for owners whose runs far exceed them."""
 
 import json
 
@@ -10,92 +10,92 @@ from hypothesis import strategies as st
 from gpusquad.predict import _overrun_correction as module
 from gpusquad.predict._bins import COUNT, bin_of, quantiles
 from gpusquad.predict._overrun_correction import OverrunCorrection
-from tests.predict.past_runs import S, is_sound, job, ran
+from tests.predict.past_runs import S, assert_valid, job, past_run
 
 DAY = 86400
 
 
 def mostly_short() -> np.ndarray:
-    """Ten of eleven such runs last half a minute, one lasts six hours."""
+    """A distribution: ten of eleven runs last half a minute, one lasts six hours."""
     part = np.full(COUNT, 1e-6)
     part[bin_of(30 * S)], part[bin_of(6 * 3600 * S)] = 10 / 11, 1 / 11
     return part
 
 
-def pads(
-    honesty: OverrunCorrection, longs: int, *, user: str = "mal", run_s: float = 6 * 3600, at_s: float = 0
+def learn_padded_runs(
+    correction: OverrunCorrection, long_runs: int, *, user: str = "mal", run_s: float = 6 * 3600, at_s: float = 0
 ) -> None:
-    """Ten short runs before each long one, all foretold to last half a minute."""
-    for _ in range(longs):
+    """Learns ten short runs before each long one, all with a predicted median of half a minute."""
+    for _ in range(long_runs):
         for _ in range(10):
-            honesty.learn(ran(job(user), 30, ended_s=at_s), 30 * S)
-        honesty.learn(ran(job(user), run_s, ended_s=at_s), 30 * S)
+            correction.learn(past_run(job(user), 30, ended_s=at_s), 30 * S)
+        correction.learn(past_run(job(user), run_s, ended_s=at_s), 30 * S)
 
 
-def middle_s(honesty: OverrunCorrection, user: str = "mal") -> float:
-    weighed = honesty.corrected(job(user), mostly_short())
-    return quantiles(mostly_short() if weighed is None else weighed, "x", 0).at(0.5) / S
+def median_s(correction: OverrunCorrection, user: str = "mal") -> float:
+    corrected = correction.corrected(job(user), mostly_short())
+    return quantiles(mostly_short() if corrected is None else corrected, "x", 0).at(0.5) / S
 
 
-def test_who_pads_is_foretold_by_where_its_card_time_goes():
-    honesty = OverrunCorrection()
-    pads(honesty, 5)
-    assert middle_s(honesty) == pytest.approx(6 * 3600, rel=0.2)
+def test_prediction_follows_the_card_time_after_padding_with_short_runs():
+    correction = OverrunCorrection()
+    learn_padded_runs(correction, 5)
+    assert median_s(correction) == pytest.approx(6 * 3600, rel=0.2)
 
 
-def test_a_few_surprises_are_no_habit():
-    honesty = OverrunCorrection()
-    pads(honesty, module._IGNORED_OVERRUNS)
-    assert honesty.corrected(job("mal"), mostly_short()) is None
+def test_few_overruns_cause_no_correction():
+    correction = OverrunCorrection()
+    learn_padded_runs(correction, module._IGNORED_OVERRUNS)
+    assert correction.corrected(job("mal"), mostly_short()) is None
 
 
-def test_others_in_another_tenant_are_as_before():
-    honesty = OverrunCorrection()
-    pads(honesty, 9)
-    assert honesty.corrected(job("ana", tenant="other"), mostly_short()) is None
+def test_users_of_other_tenants_are_not_corrected():
+    correction = OverrunCorrection()
+    learn_padded_runs(correction, 9)
+    assert correction.corrected(job("ana", tenant="other"), mostly_short()) is None
 
 
-def test_the_next_user_of_the_same_tenant_is_doubted_too():
-    honesty = OverrunCorrection()
-    pads(honesty, 9)
-    assert honesty.corrected(job("new"), mostly_short()) is not None
+def test_new_user_of_the_same_tenant_is_corrected():
+    correction = OverrunCorrection()
+    learn_padded_runs(correction, 9)
+    assert correction.corrected(job("new"), mostly_short()) is not None
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.3])
-def test_runs_that_merely_vary_are_honest(spread: float):
-    """Run times spread by factors around a middle that is right."""
-    honesty, dice = OverrunCorrection(), np.random.default_rng(1)
-    for run_s in 600 * np.exp(dice.normal(0, spread, 400)):
-        honesty.learn(ran(job(), run_s), 600 * S)
-        assert honesty.corrected(job(), mostly_short()) is None
+def test_varying_run_times_cause_no_correction(spread: float):
+    """The run times vary by large factors around an accurate median."""
+    correction, rng = OverrunCorrection(), np.random.default_rng(1)
+    for run_s in 600 * np.exp(rng.normal(0, spread, 400)):
+        correction.learn(past_run(job(), run_s), 600 * S)
+        assert correction.corrected(job(), mostly_short()) is None
 
 
-def test_to_run_shorter_than_foretold_earns_no_credit():
-    """Else a few jobs that are foretold to be long and end at once would pay for the others."""
-    honesty = OverrunCorrection()
-    pads(honesty, 5)
+def test_runs_shorter_than_predicted_do_not_offset_overruns():
+    """Otherwise a few jobs that are predicted to be long and end at once would offset the overruns."""
+    correction = OverrunCorrection()
+    learn_padded_runs(correction, 5)
     for _ in range(50):
-        honesty.learn(ran(job("mal"), 1), 9 * 3600 * S)
-    assert middle_s(honesty) > 3600
+        correction.learn(past_run(job("mal"), 1), 9 * 3600 * S)
+    assert median_s(correction) > 3600
 
 
-def test_honest_work_wins_trust_back_and_so_does_time():
-    honesty = OverrunCorrection()
-    pads(honesty, 5)
+def test_correction_ends_after_accurate_predictions_or_with_time():
+    correction = OverrunCorrection()
+    learn_padded_runs(correction, 5)
     for _ in range(5):
-        honesty.learn(ran(job("mal"), 6 * 3600), 6 * 3600 * S)
-    assert honesty.corrected(job("mal"), mostly_short()) is None
-    pads(honesty, 5, user="eve")
-    honesty.learn(ran(job("eve"), 3600, ended_s=150 * DAY), 3600 * S)
-    assert honesty.corrected(job("eve", tenant="default"), mostly_short()) is None
+        correction.learn(past_run(job("mal"), 6 * 3600), 6 * 3600 * S)
+    assert correction.corrected(job("mal"), mostly_short()) is None
+    learn_padded_runs(correction, 5, user="eve")
+    correction.learn(past_run(job("eve"), 3600, ended_s=150 * DAY), 3600 * S)
+    assert correction.corrected(job("eve", tenant="default"), mostly_short()) is None
 
 
 @pytest.mark.parametrize("how", ["cancelled", "preempted", "lost"])
-def test_runs_that_were_cut_early_say_nothing(how):
-    honesty = OverrunCorrection()
+def test_runs_cut_early_cause_no_correction(how):
+    correction = OverrunCorrection()
     for _ in range(30):
-        honesty.learn(ran(job(), 5, how), 600 * S)
-    assert honesty.corrected(job(), mostly_short()) is None
+        correction.learn(past_run(job(), 5, how), 600 * S)
+    assert correction.corrected(job(), mostly_short()) is None
 
 
 runs = st.lists(
@@ -105,34 +105,34 @@ runs = st.lists(
 
 
 @given(runs)
-def test_whatever_happened_what_is_weighed_is_a_distribution_no_shorter_than_before(seen):
-    honesty = OverrunCorrection()
-    for run_us, middle_us, ended_us, user in seen:
-        honesty.learn(ran(job(user), run_us / S, ended_s=ended_us / S), middle_us)
+def test_corrected_distribution_is_valid_and_never_shorter(history):
+    correction = OverrunCorrection()
+    for run_us, median_us, ended_us, user in history:
+        correction.learn(past_run(job(user), run_us / S, ended_s=ended_us / S), median_us)
     for user in "ab":
-        weighed = honesty.corrected(job(user), mostly_short())
-        if weighed is not None:
-            before, after = (quantiles(part, "x", 0) for part in (mostly_short(), weighed))
-            is_sound(after)
+        corrected = correction.corrected(job(user), mostly_short())
+        if corrected is not None:
+            before, after = (quantiles(part, "x", 0) for part in (mostly_short(), corrected))
+            assert_valid(after)
             assert all(new >= old for old, new in zip(before.values, after.values, strict=True))
 
 
 @given(runs)
-def test_kept_as_text_it_says_the_same(seen):
-    honesty, other = OverrunCorrection(), OverrunCorrection()
-    for run_us, middle_us, ended_us, user in seen:
-        honesty.learn(ran(job(user), run_us / S, ended_s=ended_us / S), middle_us)
-    other.load(json.loads(json.dumps(honesty.dump(), allow_nan=False)))
+def test_correction_round_trips_through_json(history):
+    correction, restored = OverrunCorrection(), OverrunCorrection()
+    for run_us, median_us, ended_us, user in history:
+        correction.learn(past_run(job(user), run_us / S, ended_s=ended_us / S), median_us)
+    restored.load(json.loads(json.dumps(correction.dump(), allow_nan=False)))
     for user in "abc":
-        one, two = (each.corrected(job(user), mostly_short()) for each in (honesty, other))
-        assert (one is None) == (two is None)
-        assert one is None or (one == two).all()
+        before, after = (each.corrected(job(user), mostly_short()) for each in (correction, restored))
+        assert (before is None) == (after is None)
+        assert before is None or (before == after).all()
 
 
-def test_owners_are_bounded_and_nonsense_is_not_loaded():
-    honesty = OverrunCorrection(most=4)
+def test_number_of_owners_is_bounded_and_invalid_state_is_not_loaded():
+    correction = OverrunCorrection(most=4)
     for number in range(9):
-        honesty.learn(ran(job(f"u{number}", tenant=f"t{number}"), 5), S)
-    assert len(honesty._sums) == 4
+        correction.learn(past_run(job(f"u{number}", tenant=f"t{number}"), 5), S)
+    assert len(correction._sums) == 4
     with pytest.raises((ValueError, TypeError)):
-        honesty.load([[["t"], float("nan"), 0, 0, 0, []]])
+        correction.load([[["t"], float("nan"), 0, 0, 0, []]])

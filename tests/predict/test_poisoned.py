@@ -1,7 +1,7 @@
-"""Whoever runs many jobs that end at once, so that long ones look short, must not gain by it.
+"""Tests that a user does not gain by running many short jobs so that long ones are predicted to be short.
 
-In virtual time on a small cluster: honest users, and one whose long jobs come with or without short ones before them.
-Everything else is the same to the microsecond, so what differs is what the short ones bought.
+The simulated small cluster has honest users and an attacker, whose long jobs follow short ones or not. Everything else
+is equal to the microsecond, so the short jobs cause any difference in waiting times.
 """
 
 from __future__ import annotations
@@ -24,49 +24,51 @@ HOUR_S = 3600.0
 DAYS = 7
 SEEDS = range(5)
 CARDS = (1, 1, 2, 4, 8)
-LEARNED = 4
-"""After so many long jobs the predictor has seen what is going on."""
+LEARNING_JOBS = 4
+"""Number of long jobs after which the predictor has learned the pattern."""
 
 
-def trace(at_s: float, tenant: str, user: str, run_s: float, cards: int, estimate_s: float | None, kind: str) -> tuple:
+def trace_row(
+    at_s: float, tenant: str, user: str, run_s: float, cards: int, estimate_s: float | None, kind: str
+) -> tuple:
     return at_s, tenant, user, run_s, cards, estimate_s, kind
 
 
-def honest(seed: int, estimates: bool) -> list[tuple]:
-    """Twelve users of four tenants, each with a usual length; the cards are busy four fifths of the time."""
-    dice = random.Random(seed)
-    users = [(f"t{n % 4}", f"u{n}", exp(dice.gauss(7.3, 1.0))) for n in range(12)]
-    work_s = mean(_length_s(dice, usual) * dice.choice(CARDS) for _, _, usual in users * 50)
+def honest_jobs(seed: int, estimates: bool) -> list[tuple]:
+    """Jobs of twelve users of four tenants, each with a usual run time. The cards are busy 80 % of the time."""
+    rng = random.Random(seed)
+    users = [(f"t{n % 4}", f"u{n}", exp(rng.gauss(7.3, 1.0))) for n in range(12)]
+    work_s = mean(_run_time_s(rng, usual) * rng.choice(CARDS) for _, _, usual in users * 50)
     rows, at_s = [], 0.0
     while at_s < DAYS * 24 * HOUR_S:
-        at_s += dice.expovariate(16 * 0.8 / work_s)
-        tenant, user, usual = dice.choice(users)
-        run_s, cards = _length_s(dice, usual), dice.choice(CARDS)
-        said_s = min(24 * HOUR_S, HOUR_S * max(1, round(run_s * dice.uniform(1.5, 6) / HOUR_S)))
-        rows.append(trace(at_s, tenant, user, run_s, cards, said_s if estimates else None, "honest"))
+        at_s += rng.expovariate(16 * 0.8 / work_s)
+        tenant, user, usual = rng.choice(users)
+        run_s, cards = _run_time_s(rng, usual), rng.choice(CARDS)
+        estimate_s = min(24 * HOUR_S, HOUR_S * max(1, round(run_s * rng.uniform(1.5, 6) / HOUR_S)))
+        rows.append(trace_row(at_s, tenant, user, run_s, cards, estimate_s if estimates else None, "honest"))
     return rows
 
 
-def _length_s(dice: random.Random, usual_s: float) -> float:
-    return min(18 * HOUR_S, usual_s * exp(dice.gauss(0, 1.2)))
+def _run_time_s(rng: random.Random, usual_s: float) -> float:
+    return min(18 * HOUR_S, usual_s * exp(rng.gauss(0, 1.2)))
 
 
-def attacker(seed: int, estimates: bool, poisons: bool) -> list[tuple]:
-    """Six hours on four cards every ten hours or so; ten runs of less than a minute in the hours before each."""
-    dice, other_dice = random.Random(seed + 100), random.Random(seed + 200)
-    said_s = 12 * HOUR_S if estimates else None
+def attacker_jobs(seed: int, estimates: bool, poisons: bool) -> list[tuple]:
+    """Six hours on four cards about every ten hours. ``poisons``: with ten runs of at most a minute before each."""
+    rng, short_rng = random.Random(seed + 100), random.Random(seed + 200)
+    estimate_s = 12 * HOUR_S if estimates else None
     rows, at_s = [], 24 * HOUR_S
     while at_s < DAYS * 24 * HOUR_S:
-        at_s += dice.expovariate(1 / (10 * HOUR_S))
-        rows.append(trace(at_s, "evil", "mal", 6 * HOUR_S * dice.uniform(0.8, 1.2), 4, said_s, "long"))
+        at_s += rng.expovariate(1 / (10 * HOUR_S))
+        rows.append(trace_row(at_s, "evil", "mal", 6 * HOUR_S * rng.uniform(0.8, 1.2), 4, estimate_s, "long"))
         for _ in range(10 if poisons else 0):
-            before_s = other_dice.uniform(600, 4 * HOUR_S)
-            rows.append(trace(at_s - before_s, "evil", "mal", other_dice.uniform(20, 60), 4, said_s, "short"))
+            before_s = short_rng.uniform(600, 4 * HOUR_S)
+            rows.append(trace_row(at_s - before_s, "evil", "mal", short_rng.uniform(20, 60), 4, estimate_s, "short"))
     return rows
 
 
 def waits_h(mode_name: str, rows: list[tuple], predictor: str) -> dict[str, list[float]]:
-    """By kind, in the order they came."""
+    """Waiting times in hours by kind of job, in order of submission."""
     jobs = [
         TraceJob(
             Job(f"j{n}", (Role("w", cards, Request(gpus=1)),), round(at_s * S), name="train", tenant=tenant, user=user,
@@ -76,8 +78,8 @@ def waits_h(mode_name: str, rows: list[tuple], predictor: str) -> dict[str, list
         for n, (at_s, tenant, user, run_s, cards, estimate_s, kind) in enumerate(sorted(rows, key=lambda row: row[0]))
     ]  # fmt: skip
     mode = load_mode(mode_name)
-    predicting = PredictorFeed(predictor, mode.uses)
-    result = simulate(Scenario(grid("4x4"), jobs, mode.policies(), **predicting.parts()))
+    feed = PredictorFeed(predictor, mode.uses)
+    result = simulate(Scenario(grid("4x4"), jobs, mode.policies(), **feed.parts()))
     waits: dict[str, list[float]] = {"long": [], "short": [], "honest": []}
     for row, outcome in zip(jobs, result.outcomes, strict=True):
         assert outcome.wait_us is not None
@@ -85,14 +87,17 @@ def waits_h(mode_name: str, rows: list[tuple], predictor: str) -> dict[str, list
     return waits
 
 
-def compared(mode: str, estimates: bool, predictor: str = "combined") -> dict[str, float]:
-    """Mean waits over the seeds, with the short jobs in parts of without them."""
+def wait_ratios(mode: str, estimates: bool, predictor: str = "combined") -> dict[str, float]:
+    """Mean waiting time with the short jobs over that without them, for all seeds."""
     clean, poisoned = (
-        [waits_h(mode, honest(seed, estimates) + attacker(seed, estimates, poisons), predictor) for seed in SEEDS]
+        [
+            waits_h(mode, honest_jobs(seed, estimates) + attacker_jobs(seed, estimates, poisons), predictor)
+            for seed in SEEDS
+        ]
         for poisons in (False, True)
     )
     return {
-        "long": _mean(poisoned, "long", LEARNED) / _mean(clean, "long", LEARNED),
+        "long": _mean(poisoned, "long", LEARNING_JOBS) / _mean(clean, "long", LEARNING_JOBS),
         "honest": _mean(poisoned, "honest") / _mean(clean, "honest"),
     }
 
@@ -106,18 +111,18 @@ CASES = [(mode, estimates) for mode in ("predictive", "predictive-fifo") for est
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def ratios(request: pytest.FixtureRequest) -> dict[str, float]:
-    """Of one case. Tests of one case run one after the other, so that it is simulated once."""
-    return compared(*request.param)
+    """Ratios of one case. The tests of a case run one after the other, so that it is simulated once."""
+    return wait_ratios(*request.param)
 
 
-def test_the_attacker_gains_nothing(ratios: dict[str, float]):
+def test_attacker_gains_nothing_from_short_jobs(ratios: dict[str, float]):
     assert ratios["long"] > 0.85
 
 
-def test_the_others_do_not_pay(ratios: dict[str, float]):
+def test_other_users_do_not_wait_longer(ratios: dict[str, float]):
     assert ratios["honest"] < 1.15
 
 
-def test_without_the_measure_it_would_pay():
-    """Else the tests above would show nothing."""
-    assert compared("predictive", False, "combined:honest=false")["long"] < 0.5
+def test_attacker_would_gain_without_the_overrun_correction():
+    """Otherwise the tests above would prove nothing."""
+    assert wait_ratios("predictive", False, "combined:honest=false")["long"] < 0.5

@@ -1,4 +1,4 @@
-"""Whatever is reported, in whatever order: an answer that makes sense, or none."""
+"""Property tests for the progress predictor with arbitrary reports."""
 
 import json
 from itertools import pairwise
@@ -21,7 +21,7 @@ REPORTS = st.lists(
     max_size=60,
 )  # fmt: skip
 STEADY = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 600)), min_size=6, max_size=80)
-"""Steps and seconds, one report after the other."""
+"""Steps and seconds between consecutive reports."""
 
 
 @st.composite
@@ -32,7 +32,7 @@ def priors(draw) -> Quantiles | None:
     return Quantiles(LEVELS, tuple(values), "history", draw(st.floats(0, 1)))
 
 
-def told(reports) -> ProgressPredictor:
+def predictor_after(reports) -> ProgressPredictor:
     progress = ProgressPredictor()
     for kind, at_us, value, total in reports:
         if kind == "see":
@@ -42,7 +42,7 @@ def told(reports) -> ProgressPredictor:
     return progress
 
 
-def walked(steps) -> tuple[ProgressPredictor, int, int]:
+def predictor_after_steps(steps) -> tuple[ProgressPredictor, int, int]:
     progress, at_s, done = ProgressPredictor(), 0, 0
     total = 2 * sum(count for count, _ in steps)
     for count, seconds in steps:
@@ -52,8 +52,8 @@ def walked(steps) -> tuple[ProgressPredictor, int, int]:
 
 
 @given(REPORTS, priors(), ANY, ANY)
-def test_an_answer_is_whole_positive_and_rising_or_there_is_none(reports, prior, now_us, started_us):
-    answer = told(reports).remaining(now_us, prior, started_us)
+def test_answer_is_none_or_has_ascending_non_negative_integers(reports, prior, now_us, started_us):
+    answer = predictor_after(reports).remaining(now_us, prior, started_us)
     if answer is None:
         return
     assert answer.levels == LEVELS
@@ -64,23 +64,23 @@ def test_an_answer_is_whole_positive_and_rising_or_there_is_none(reports, prior,
 
 
 @given(REPORTS, priors(), SENSIBLE)
-def test_what_is_kept_answers_the_same(reports, prior, now_s):
-    progress = told(reports)
-    again = ProgressPredictor.load(json.loads(json.dumps(progress.dump())))
-    assert again.remaining(now_s * S, prior, 0) == progress.remaining(now_s * S, prior, 0)
+def test_reloaded_predictor_answers_the_same(reports, prior, now_s):
+    progress = predictor_after(reports)
+    restored = ProgressPredictor.load(json.loads(json.dumps(progress.dump())))
+    assert restored.remaining(now_s * S, prior, 0) == progress.remaining(now_s * S, prior, 0)
 
 
 @given(STEADY, priors())
-def test_a_run_that_counts_on_gets_an_answer(steps, prior):
-    progress, now_us, _ = walked(steps)
+def test_steady_run_gets_an_answer(steps, prior):
+    progress, now_us, _ = predictor_after_steps(steps)
     answer = progress.remaining(now_us, prior, 0)
     assert answer is not None
     assert answer.values[-1] > 0
 
 
 @given(STEADY)
-def test_asking_changes_nothing(steps):
-    progress, now_us, _ = walked(steps)
+def test_remaining_does_not_change_the_state(steps):
+    progress, now_us, _ = predictor_after_steps(steps)
     before = progress.dump()
     progress.remaining(now_us, None, 0)
     progress.remaining(now_us + 5 * S, None, 0)
@@ -88,10 +88,13 @@ def test_asking_changes_nothing(steps):
 
 
 @given(STEADY, st.integers(2, 50))
-def test_twice_as_slow_takes_twice_as_long(steps, times):
-    """Apart from what has a length of its own: the end of a process, the first seconds."""
-    (quick, now_us, _), (slow, late_us, _) = walked(steps), walked([(count, times * s) for count, s in steps])
-    one, other = quick.remaining(now_us, None, 0), slow.remaining(late_us, None, 0)
-    assert one is not None
-    assert other is not None
-    assert abs(other.at(0.5) - times * one.at(0.5)) <= times * 2 * S + 0.1 * times * one.at(0.5)
+def test_remaining_time_is_proportional_to_the_step_time(steps, factor):
+    """Except for parts of constant length: the end of the process and the first seconds."""
+    (quick, now_us, _), (slow, late_us, _) = (
+        predictor_after_steps(steps),
+        predictor_after_steps([(count, factor * s) for count, s in steps]),
+    )
+    quick_left, slow_left = quick.remaining(now_us, None, 0), slow.remaining(late_us, None, 0)
+    assert quick_left is not None
+    assert slow_left is not None
+    assert abs(slow_left.at(0.5) - factor * quick_left.at(0.5)) <= factor * 2 * S + 0.1 * factor * quick_left.at(0.5)

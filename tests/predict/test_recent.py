@@ -1,4 +1,4 @@
-"""The predictor that looks at what the same person ran last."""
+"""Tests for the predictor that uses the last runs of the same user."""
 
 import pytest
 
@@ -19,21 +19,21 @@ def recent():
     return registry.create("predictor", "recent")
 
 
-def test_the_mean_of_the_users_last_two_runs(recent):
+def test_prediction_is_the_mean_of_the_users_last_two_runs(recent):
     for run_us in (1000, 10, 30):
         recent.learn(PastRun(job(), run_us))
-    forecast = recent.predict(job())
-    assert (forecast.at(0.5), forecast.at(0.9), forecast.source) == (20, 30, "history")
+    prediction = recent.predict(job())
+    assert (prediction.at(0.5), prediction.at(0.9), prediction.source) == (20, 30, "history")
 
 
-def test_the_estimate_caps_the_middle_and_is_the_high(recent):
+def test_estimate_caps_the_median_and_is_the_high_quantile(recent):
     recent.learn(PastRun(job(), 10))
     recent.learn(PastRun(job(), 30))
     assert (recent.predict(job(estimate_us=15)).at(0.5), recent.predict(job(estimate_us=15)).at(0.9)) == (15, 15)
     assert (recent.predict(job(estimate_us=90)).at(0.5), recent.predict(job(estimate_us=90)).at(0.9)) == (20, 90)
 
 
-def test_before_there_are_two_runs_the_estimate_then_the_tenant_then_nothing(recent):
+def test_prediction_uses_the_estimate_or_the_tenant_before_two_runs(recent):
     assert recent.predict(job()).source == "none"
     assert recent.predict(job(estimate_us=50)) == recent.predict(job("bo", 50))
     assert (recent.predict(job(estimate_us=50)).at(0.5), recent.predict(job(estimate_us=50)).source) == (50, "user")
@@ -42,23 +42,25 @@ def test_before_there_are_two_runs_the_estimate_then_the_tenant_then_nothing(rec
     assert recent.predict(job(tenant="other")).source == "none"
 
 
-def test_jobs_without_a_user_learn_from_their_tenant(recent):
+def test_jobs_without_a_user_are_predicted_from_their_tenant(recent):
     recent.learn(PastRun(job(""), 10))
     recent.learn(PastRun(job(""), 20))
     assert recent.predict(job("")).at(0.5) == 15
 
 
-def test_parameters():
-    one = registry.create("predictor", "recent:last=1")
-    one.learn(PastRun(job(), 7))
-    assert one.predict(job()).at(0.5) == 7
+def test_last_sets_the_number_of_runs():
+    predictor = registry.create("predictor", "recent:last=1")
+    predictor.learn(PastRun(job(), 7))
+    assert predictor.predict(job()).at(0.5) == 7
     with pytest.raises(Invalid, match="less than one"):
         registry.create("predictor", "recent:last=0")
 
 
-def test_what_was_learned_can_be_kept(recent):
+def test_reloaded_predictor_predicts_the_same(recent):
     recent.learn(PastRun(job(), 10))
     recent.learn(PastRun(job(), 30))
-    other = registry.create("predictor", "recent")
-    other.load(recent.dump())
-    assert [other.predict(job(who)) for who in ("ana", "bo")] == [recent.predict(job(who)) for who in ("ana", "bo")]
+    restored = registry.create("predictor", "recent")
+    restored.load(recent.dump())
+    assert [restored.predict(job(user)) for user in ("ana", "bo")] == [
+        recent.predict(job(user)) for user in ("ana", "bo")
+    ]

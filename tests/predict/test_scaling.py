@@ -1,4 +1,4 @@
-"""Run times by number of GPUs."""
+"""Tests for predicted run times by number of GPUs."""
 
 import pytest
 from hypothesis import given
@@ -6,22 +6,22 @@ from hypothesis import strategies as st
 
 from gpusquad.model.prediction import certain
 from gpusquad.predict.scaling import SIZES, curve, relative, worth
-from tests.predict.similar_jobs import S, expecting, job, seen
+from tests.predict.similar_jobs import S, job, offline_estimate, run_summary
 
 LINEAR, FLAT = (0.0, 0.0), (1.0, 0.0)
 
 
 def runs_of(shape, sizes, one_s: float = 1000, each: int = 3):
-    return [seen(n, one_s * relative(shape, n), number=i) for n in sizes for i in range(each)]
+    return [run_summary(n, one_s * relative(shape, n), number=i) for n in sizes for i in range(each)]
 
 
-def test_nothing_says_how_long_it_runs():
+def test_no_curve_without_successful_runs():
     assert curve(job(), []) is None
-    assert curve(job(), [seen(2, how="failed")]) is None
+    assert curve(job(), [run_summary(2, how="failed")]) is None
 
 
 @pytest.mark.parametrize("shape", [LINEAR, (0.1, 0.02), (0.3, 0.0), (0.05, 0.1), (0.9, 0.0)])
-def test_a_known_shape_is_found_again(shape):
+def test_curve_recovers_a_known_shape(shape):
     found = curve(job(gpus=2), runs_of(shape, (1, 2, 4), each=10))
     assert found is not None
     assert found.source == "history"
@@ -31,7 +31,7 @@ def test_a_known_shape_is_found_again(shape):
         assert found.run(size).source == "history"
 
 
-def test_runs_of_one_size_tell_that_size_and_the_rest_is_a_guess_that_says_so():
+def test_other_sizes_have_source_default_when_runs_have_one_size():
     found = curve(job(gpus=4), runs_of(LINEAR, (4,)))
     assert found is not None
     assert (found.run(4).source, found.run(8).source) == ("history", "default")
@@ -41,8 +41,8 @@ def test_runs_of_one_size_tell_that_size_and_the_rest_is_a_guess_that_says_so():
     assert far.at(0.9) / far.at(0.5) > near.at(0.9) / near.at(0.5)
 
 
-def test_the_job_file_gives_the_shape_and_past_runs_the_length():
-    expected = expecting(by_gpus={1: 100, 2: 60, 4: 45})
+def test_shape_is_from_the_offline_estimate_and_length_from_past_runs():
+    expected = offline_estimate(by_gpus={1: 100, 2: 60, 4: 45})
     found = curve(job(gpus=2, expected=expected), runs_of((0.2, 0.0), (2,), 1000))
     assert found is not None
     assert found.run(2).at(0.5) == pytest.approx(600 * S, rel=0.01)
@@ -50,14 +50,14 @@ def test_the_job_file_gives_the_shape_and_past_runs_the_length():
     assert found.run(4).at(0.5) == pytest.approx(450 * S, rel=0.1)
 
 
-def test_the_job_file_alone():
-    found = curve(job(expected=expecting(by_gpus={1: 100, 2: 60})), [])
+def test_curve_from_the_offline_estimate_alone():
+    found = curve(job(expected=offline_estimate(by_gpus={1: 100, 2: 60})), [])
     assert found is not None
     assert [round(found.run(n).at(0.5) / S) for n in (1, 2)] == [100, 60]
     assert found.run(1).source == "analytical"
 
 
-def test_a_time_for_what_is_asked_for_is_a_base():
+def test_curve_from_a_run_time_for_the_requested_gpus():
     found = curve(job(gpus=2), [], certain(100 * S, "user"))
     assert found is not None
     assert (found.run(2).source, found.run(2).at(0.5)) == ("user", 100 * S)
@@ -65,13 +65,13 @@ def test_a_time_for_what_is_asked_for_is_a_base():
 
 
 @pytest.mark.parametrize(("shape", "best"), [(LINEAR, 8), ((0.2, 0.0), 2), (FLAT, 1), ((0.06, 0.01), 4)])
-def test_as_many_as_still_pay(shape, best):
+def test_worth_returns_the_largest_efficient_number_of_gpus(shape, best):
     found = curve(job(gpus=8), runs_of(shape, (1, 2, 4, 8), each=20))
     assert found is not None
     assert worth(found, 8) == best
 
 
-def test_a_lower_bar_lets_more_in():
+def test_worth_returns_more_gpus_for_a_lower_ratio():
     found = curve(job(gpus=8), runs_of((0.2, 0.0), (1, 2, 4, 8), each=20))
     assert found is not None
     assert [worth(found, 8, ratio=ratio) for ratio in (0.9, 0.7, 0.6, 0.3)] == [1, 2, 4, 8]
@@ -79,14 +79,14 @@ def test_a_lower_bar_lets_more_in():
 
 
 histories = st.lists(
-    st.builds(seen, st.integers(1, 64), st.floats(0.001, 1e7), st.sampled_from(["succeeded", "failed"]),
+    st.builds(run_summary, st.integers(1, 64), st.floats(0.001, 1e7), st.sampled_from(["succeeded", "failed"]),
               st.integers(0, 99)),
     max_size=12,
 )  # fmt: skip
 
 
 @given(histories, st.integers(1, 16))
-def test_every_answer_can_be_used(history, gpus):
+def test_every_curve_gives_valid_predictions(history, gpus):
     found = curve(job(gpus=gpus), history, certain(50 * S, "user"))
     assert found is not None
     for size in SIZES:
@@ -99,7 +99,7 @@ def test_every_answer_can_be_used(history, gpus):
 
 
 @given(histories)
-def test_efficiency_falls_with_every_gpu_beyond_what_was_tried(history):
+def test_efficiency_decreases_beyond_the_known_sizes(history):
     found = curve(job(), [run for run in history if run.gpus <= 4], certain(50 * S, "user"))
     assert found is not None
     ratios = [found.efficiency(size) for size in SIZES if size > max(found.known)]

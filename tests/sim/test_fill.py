@@ -1,4 +1,4 @@
-"""Filling a cluster until it is full."""
+"""Filling a cluster with jobs until it is full."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def task(name: str, request: Request) -> Job:
     return Job(name, (Role("main", 1, request),))
 
 
-def test_what_does_not_fit_is_dropped_and_what_follows_is_still_placed():
+def test_job_that_does_not_fit_is_dropped_and_later_jobs_are_placed():
     cluster = Cluster((Node("n0", (Card("c0"), Card("c1")), 8000, GIB),))
     jobs = [
         task("a", Request(gpus=1)),
@@ -33,32 +33,32 @@ def test_what_does_not_fit_is_dropped_and_what_follows_is_still_placed():
     assert result.curve[-1] == (2.25, 1.0)
 
 
-def test_a_draw_ends_before_it_asks_for_too_much_and_depends_on_the_seed_alone():
+def test_draw_stays_within_its_amount_and_depends_only_on_the_seed():
     jobs = [task("a", Request(gpus=1)), task("b", Request(gpus=3)), task("c", Request(cpu_milli=1))]
     drawn = draw(jobs, 100_000, seed=7)
-    asked = sum(job.gpu_milli for job in drawn)
-    assert 127_000 < asked <= 130_000
+    requested_milli = sum(job.gpu_milli for job in drawn)
+    assert 127_000 < requested_milli <= 130_000
     assert [job.id for job in drawn] == [job.id for job in draw(jobs, 100_000, seed=7)]
     assert len({job.id for job in drawn}) == len(drawn)
     with pytest.raises(ValueError, match="none of the jobs"):
         draw(jobs[2:], 1000, seed=1)
 
 
-def test_demand_is_how_often_a_shape_is_asked_for():
+def test_demand_is_the_frequency_of_each_shape():
     one, two = Request(gpus=1), Request(gpus=2)
     gang = Job("gang", (Role("a", 2, one), Role("b", 1, two)))
     assert demand_of([gang, task("x", one)]) == [(one, 0.75), (two, 0.25)]
 
 
-def test_a_full_cluster_takes_no_more():
+def test_full_cluster_refuses_further_jobs():
     jobs = [task(f"j{i}", Request(gpus=1)) for i in range(20)]
     result = fill(grid("2x4"), jobs, registry.create("place", "spread"), demand_of(jobs))
     assert (result.allocated_milli, result.refused) == (8000, 12)
 
 
 @pytest.mark.slow
-def test_fragmentation_passes_the_published_allocation(shared_data: Path):
-    """One draw of the default workload; the mean of ten is in the scoreboard."""
+def test_fragmentation_policy_reaches_the_published_allocation(shared_data: Path):
+    """One draw of the default workload; the scoreboard has the mean of ten."""
     folder = shared_data / "alibaba-openb-2023"
     cluster = read_openb_nodes(folder / "openb_node_list_gpu_node.csv.gz")
     jobs = [row.job for row in read(folder / "openb_pod_list_default.csv.gz", "openb").jobs]

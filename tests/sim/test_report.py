@@ -1,4 +1,4 @@
-"""Reports: nothing from outside runs, nothing is lost on the way to the CSV, big runs stay small."""
+"""Reports: escaped names, exact CSV files, and small files for large runs."""
 
 import csv
 import io
@@ -25,25 +25,25 @@ from gpusquad.sim.report.jobs_csv import exact_seconds, write_jobs
 from gpusquad.sim.report.lines import cells, lines
 from gpusquad.sim.report.table import print_summary
 
-EVIL = "<img src=x onerror=alert(1)>"
+HOSTILE_TEXT = "<img src=x onerror=alert(1)>"
 S = US_PER_S
 
 
-def make_job(job_id: str, submitted_us: int = 0, gpus: int = 1, **more) -> Job:
-    return Job(job_id, (Role("w", gpus, Request(gpus=1)),), submitted_us, **more)
+def make_job(job_id: str, submitted_us: int = 0, gpus: int = 1, **fields) -> Job:
+    return Job(job_id, (Role("w", gpus, Request(gpus=1)),), submitted_us, **fields)
 
 
-def ran(job: Job, start_us: int, end_us: int, *cards: int) -> Outcome:
+def finished(job: Job, start_us: int, end_us: int, *cards: int) -> Outcome:
     return Outcome(job, end_us - start_us, "succeeded", end_us, [AttemptSpan(start_us, end_us, cards)])
 
 
-def make_result(outcomes: list[Outcome], label: str = "test", spec: str = "1x4", **more) -> SimulationResult:
-    samples = more.pop("samples", None) or _samples(outcomes, grid(spec).gpus)
-    return SimulationResult(label, {"order": label, "plan": "easy"}, grid(spec), outcomes, samples, **more)
+def make_result(outcomes: list[Outcome], label: str = "test", spec: str = "1x4", **fields) -> SimulationResult:
+    samples = fields.pop("samples", None) or _samples(outcomes, grid(spec).gpus)
+    return SimulationResult(label, {"order": label, "plan": "easy"}, grid(spec), outcomes, samples, **fields)
 
 
 def _samples(outcomes: list[Outcome], gpus: int) -> ClusterSamples:
-    """The cluster over time, from what the jobs did."""
+    """Samples of the cluster over time, computed from the outcomes."""
     changes = [(o.job.submitted_us, 1, 0) for o in outcomes if o.spans]
     for outcome in outcomes:
         for span in outcome.spans:
@@ -58,17 +58,19 @@ def _samples(outcomes: list[Outcome], gpus: int) -> ClusterSamples:
     return samples
 
 
-def row_of_jobs(count: int, label: str = "test", each_s: int = 100, spec: str = "1x4") -> SimulationResult:
-    """Jobs one after another, all requested in time, spread over the cards."""
+def sequential_jobs(count: int, label: str = "test", run_s: int = 100, spec: str = "1x4") -> SimulationResult:
+    """Jobs that start one after another on all cards in turn."""
     gpus = grid(spec).gpus
     outcomes = [
-        ran(make_job(f"j{i}", i * S, tenant=f"t{i % 3}"), (i + i // gpus) * S, (i + i // gpus + each_s) * S, i % gpus)
+        finished(
+            make_job(f"j{i}", i * S, tenant=f"t{i % 3}"), (i + i // gpus) * S, (i + i // gpus + run_s) * S, i % gpus
+        )
         for i in range(count)
     ]
     return make_result(outcomes, label, spec)
 
 
-class Tags(HTMLParser):
+class ParsedPage(HTMLParser):
     """All tags with their attributes, and all text outside scripts and styles."""
 
     def __init__(self, page: str) -> None:
@@ -99,23 +101,29 @@ def figures_of(page: str) -> dict:
 # The HTML file
 
 
-def test_names_from_outside_are_text_everywhere() -> None:
-    job = make_job(EVIL, 0, name=EVIL, tenant=EVIL, user=EVIL)
+def test_names_from_users_are_escaped_everywhere() -> None:
+    job = make_job(HOSTILE_TEXT, 0, name=HOSTILE_TEXT, tenant=HOSTILE_TEXT, user=HOSTILE_TEXT)
     other = make_job("</script><script>alert(2)</script>", 0, tenant='"><b>')
-    outcomes = [ran(job, 10 * S, 20 * S, 0), ran(other, 5 * S, 20 * S, 1)]
-    outcomes[0].why = EVIL
-    result = make_result(outcomes, EVIL, moved_reservations=[(EVIL, 1, 2, EVIL)])
-    result.policies[EVIL] = EVIL
-    page = render([result, row_of_jobs(5, '"><script>alert(3)</script>')])
-    parsed = Tags(page)
-    assert EVIL in parsed.text
+    outcomes = [finished(job, 10 * S, 20 * S, 0), finished(other, 5 * S, 20 * S, 1)]
+    outcomes[0].why = HOSTILE_TEXT
+    result = make_result(outcomes, HOSTILE_TEXT, moved_reservations=[(HOSTILE_TEXT, 1, 2, HOSTILE_TEXT)])
+    result.policies[HOSTILE_TEXT] = HOSTILE_TEXT
+    page = render([result, sequential_jobs(5, '"><script>alert(3)</script>')])
+    parsed = ParsedPage(page)
+    assert HOSTILE_TEXT in parsed.text
     assert not [tag for tag, _ in parsed.tags if tag == "img"]
-    assert sum(tag == "script" for tag, _ in parsed.tags) == 3  # the figures, plotly.js, the page's own
+    assert sum(tag == "script" for tag, _ in parsed.tags) == 3  # the figures, plotly.js and the script of the page
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
 
 
 def test_plot_texts_are_escaped_for_plotly() -> None:
-    result = make_result([ran(make_job(EVIL, name="a & b", tenant=EVIL), 0, S, 0), ran(make_job("x"), 0, S, 1)], EVIL)
+    result = make_result(
+        [
+            finished(make_job(HOSTILE_TEXT, name="a & b", tenant=HOSTILE_TEXT), 0, S, 0),
+            finished(make_job("x"), 0, S, 1),
+        ],
+        HOSTILE_TEXT,
+    )
     plots = figures_of(render([result]))
     texts = json.dumps(plots)
     assert "<img" not in texts
@@ -123,8 +131,8 @@ def test_plot_texts_are_escaped_for_plotly() -> None:
     assert hover.startswith("<b>&lt;img src=x onerror=alert(1)&gt;</b><br>a &amp; b")
 
 
-def test_no_network_and_no_script_but_its_own() -> None:
-    parsed = Tags(render([row_of_jobs(3)]))
+def test_report_loads_nothing_and_runs_only_its_own_scripts() -> None:
+    parsed = ParsedPage(render([sequential_jobs(3)]))
     assert not [attributes for _, attributes in parsed.tags if {"src", "href"} & set(attributes)]
     policy = next(a["content"] for tag, a in parsed.tags if tag == "meta" and "http-equiv" in a)
     assert policy is not None
@@ -132,8 +140,8 @@ def test_no_network_and_no_script_but_its_own() -> None:
     assert "'unsafe-inline'" not in policy.split(";")[1]
 
 
-def test_several_results_side_by_side(tmp_path: Path) -> None:
-    results = [row_of_jobs(40, "slow", 200), row_of_jobs(40, "fast", 50)]
+def test_report_compares_several_results(tmp_path: Path) -> None:
+    results = [sequential_jobs(40, "slow", 200), sequential_jobs(40, "fast", 50)]
     write_report(results, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     plots = figures_of(page)
@@ -151,13 +159,13 @@ def test_several_results_side_by_side(tmp_path: Path) -> None:
         [],
         [Outcome(make_job("no"), S, "refused")],
         [Outcome(make_job("waits"), S)],
-        [ran(make_job("instant"), 0, 0, 0)],
-        [ran(Job("cpu", (Role("w", 1, Request(cpu_milli=1)),)), 0, S)],
-        [ran(make_job("half \ud800 a character", tenant="\x1b[31m"), 0, S, 0)],
+        [finished(make_job("instant"), 0, 0, 0)],
+        [finished(Job("cpu", (Role("w", 1, Request(cpu_milli=1)),)), 0, S)],
+        [finished(make_job("half \ud800 a character", tenant="\x1b[31m"), 0, S, 0)],
     ],
     ids=["no jobs", "refused", "waiting", "instant", "cpu only", "odd text"],
 )
-def test_odd_results_have_a_report_too(outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_unusual_results_can_be_reported(outcomes: list[Outcome], tmp_path: Path) -> None:
     result = make_result(outcomes)
     write_report([result], tmp_path / "report.html")
     write_jobs(result, tmp_path / "jobs.csv")
@@ -165,23 +173,23 @@ def test_odd_results_have_a_report_too(outcomes: list[Outcome], tmp_path: Path) 
     assert (tmp_path / "report.html").read_bytes().decode("utf-8")
 
 
-def test_no_cards_at_all() -> None:
+def test_report_of_a_cluster_without_cards_is_rendered() -> None:
     assert render([make_result([], spec="2x0")])
 
 
-def test_no_results() -> None:
+def test_report_without_results_is_refused() -> None:
     with pytest.raises(Invalid, match="no result"):
         render([])
 
 
-def test_a_missing_plotly_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_plotly_is_reported_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(Invalid, match=re.escape("gpusquad[report]")):
-        render([row_of_jobs(3)])
+        render([sequential_jobs(3)])
 
 
-def test_many_jobs_make_a_small_file_that_says_what_it_left_out(tmp_path: Path) -> None:
-    result = row_of_jobs(20_000, each_s=1, spec="16x8")
+def test_report_of_many_jobs_is_small_and_states_what_it_omits(tmp_path: Path) -> None:
+    result = sequential_jobs(20_000, run_s=1, spec="16x8")
     write_report([result, result, result], tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 10_000_000
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -192,12 +200,12 @@ def test_many_jobs_make_a_small_file_that_says_what_it_left_out(tmp_path: Path) 
         assert sum(points) <= 5000 if name.startswith("cards") else max(points) <= 2000
 
 
-def test_longest_waits_include_who_still_waits() -> None:
+def test_longest_waits_include_pending_jobs() -> None:
     outcomes = [
-        ran(make_job("ran"), 3 * S, 1000 * S, 0),
+        finished(make_job("ran"), 3 * S, 1000 * S, 0),
         Outcome(make_job("stuck", 5 * S, 4), S, why="needs 4, free 3"),
     ]
-    shown = Tags(render([make_result(outcomes)])).text
+    shown = ParsedPage(render([make_result(outcomes)])).text
     assert "still waiting" in shown
     assert "needs 4, free 3" in shown
 
@@ -214,12 +222,12 @@ def test_cards_shown_are_whole_nodes_spread_over_the_cluster() -> None:
     assert len(cards_shown(grid("1x100"), 64)[1]) == 64
 
 
-def test_jobs_that_share_a_card_stand_side_by_side() -> None:
+def test_jobs_that_share_a_card_are_drawn_in_separate_lanes() -> None:
     outcomes = [
-        ran(make_job("long"), 0, 100, 0),
-        ran(make_job("beside"), 10, 20, 0),
-        ran(make_job("next"), 20, 30, 0),
-        ran(make_job("alone"), 0, 50, 1),
+        finished(make_job("long"), 0, 100, 0),
+        finished(make_job("beside"), 10, 20, 0),
+        finished(make_job("next"), 20, 30, 0),
+        finished(make_job("alone"), 0, 50, 1),
     ]
     chart = gantt(make_result(outcomes))
     lane_of = {outcomes[o].job.id: lane for o, lane in zip(chart.bars.outcome, chart.bars.lane, strict=True)}
@@ -228,9 +236,9 @@ def test_jobs_that_share_a_card_stand_side_by_side() -> None:
     assert chart.shortest_us == 0
 
 
-def test_short_neighbours_are_joined_and_no_time_is_lost() -> None:
-    outcomes = [ran(make_job("long"), 0, 10_000, 0)]
-    outcomes += [ran(make_job(f"s{i}"), 10_000 + 10 * i, 10_009 + 10 * i, 0) for i in range(50)]
+def test_adjacent_short_bars_are_merged_without_losing_time() -> None:
+    outcomes = [finished(make_job("long"), 0, 10_000, 0)]
+    outcomes += [finished(make_job(f"s{i}"), 10_000 + 10 * i, 10_009 + 10 * i, 0) for i in range(50)]
     chart = gantt(make_result(outcomes), most_bars=5)
     bars = chart.bars
     assert len(bars) == 2
@@ -254,12 +262,12 @@ def test_thin_steps_keeps_ends_and_peaks() -> None:
     assert (np.diff(times) > 0).all()
 
 
-def test_thin_steps_keeps_the_last_of_an_instant() -> None:
+def test_thin_steps_keeps_the_last_value_of_an_instant() -> None:
     times, levels = series.thin_steps([0, 5, 5, 5, 9], [1, 2, 3, 4, 0])
     assert (times.tolist(), levels.tolist()) == ([0, 5, 9], [1, 4, 0])
 
 
-def test_means_keep_the_area() -> None:
+def test_mean_steps_keep_the_area() -> None:
     rng = np.random.default_rng(1)
     at = np.unique(rng.integers(0, 10_000, 3000))
     values = rng.integers(0, 50, len(at))
@@ -270,7 +278,7 @@ def test_means_keep_the_area() -> None:
     assert means.sum() * stretch == pytest.approx(exact)
 
 
-def test_cumulative() -> None:
+def test_cumulative_gives_the_distribution_of_values() -> None:
     x, y = series.cumulative(np.array([3.0, 1.0, 2.0, 2.0]))
     assert x.tolist() == [1, 1, 2, 2, 3]
     assert y.tolist() == [0, 0.25, 0.5, 0.75, 1]
@@ -279,37 +287,41 @@ def test_cumulative() -> None:
 # Terminal
 
 
-def printed(*results: SimulationResult, width: int = 120) -> str:
+def print_results(*results: SimulationResult, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width)
     print_summary([summarise(result) for result in results], console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_terminal_marks_the_best() -> None:
-    output = printed(row_of_jobs(8, "slow", 200), row_of_jobs(8, "fast", 110))
+def test_terminal_summary_marks_the_best_result() -> None:
+    output = print_results(sequential_jobs(8, "slow", 200), sequential_jobs(8, "fast", 110))
     jct = next(line for line in output.splitlines() if "JCT, mean" in line)
     assert jct.split() == ["JCT,", "mean", "3.34", "min", "★", "1.84", "min"]
-    assert "★" not in next(line for line in output.splitlines() if "Wait, mean" in line)  # equal: nobody is best
+    assert "★" not in next(
+        line for line in output.splitlines() if "Wait, mean" in line
+    )  # equal values: none is the best
 
 
-def test_terminal_shows_names_as_they_are() -> None:
-    output = printed(make_result([ran(make_job("x", tenant="[red]x[/red]"), 0, S, 0), ran(make_job("y"), 0, S, 1)]))
+def test_terminal_summary_shows_names_without_markup_or_escapes() -> None:
+    output = print_results(
+        make_result([finished(make_job("x", tenant="[red]x[/red]"), 0, S, 0), finished(make_job("y"), 0, S, 1)])
+    )
     assert "[red]x[/red]" in output
-    assert "\x1b" not in printed(
-        make_result([ran(make_job("x", user="\x1b[2J"), 0, S, 0), ran(make_job("y"), 0, S, 1)])
+    assert "\x1b" not in print_results(
+        make_result([finished(make_job("x", user="\x1b[2J"), 0, S, 0), finished(make_job("y"), 0, S, 1)])
     )
 
 
-def test_lines_without_meaning_are_left_out() -> None:
-    summary = summarise(row_of_jobs(3))
+def test_lines_without_values_are_omitted() -> None:
+    summary = summarise(sequential_jobs(3))
     labels = [line.label for line in lines([summary])]
     assert "Wait, mean" in labels
     assert not {"Refused", "Restarts", "Deadlines met", "Reservations broken"} & set(labels)
 
 
-def test_a_row_has_one_unit() -> None:
-    summaries = [summarise(row_of_jobs(8, "long", 20_000)), summarise(row_of_jobs(8, "short", 50))]
+def test_cells_of_a_row_have_one_unit() -> None:
+    summaries = [summarise(sequential_jobs(8, "long", 20_000)), summarise(sequential_jobs(8, "short", 50))]
     line = next(line for line in lines(summaries) if line.label == "JCT, mean")
     assert [cell.text for cell in cells(line, summaries)] == ["5.56 h", "0.014 h"]
     assert [cell.best for cell in cells(line, summaries)] == [False, True]
@@ -320,15 +332,15 @@ def test_a_row_has_one_unit() -> None:
     ("seconds", "shown"),
     [(None, "–"), (0, "0 s"), (0.25, "0.25 s"), (90, "90 s"), (600, "10 min"), (9000, "2.50 h"), (1e6, "11.6 d")],
 )
-def test_durations(seconds: float | None, shown: str) -> None:
+def test_duration_is_shown_with_a_suitable_unit(seconds: float | None, shown: str) -> None:
     assert text.duration(seconds) == shown
 
 
 # CSV
 
 
-def test_csv_is_exact(tmp_path: Path) -> None:
-    preempted = Outcome(
+def test_jobs_csv_has_exact_times_and_cards(tmp_path: Path) -> None:
+    preempted_job = Outcome(
         make_job("twice", 1, 2),
         5,
         "succeeded",
@@ -336,8 +348,8 @@ def test_csv_is_exact(tmp_path: Path) -> None:
         [AttemptSpan(1_500_000, 2_000_000, (0, 1)), AttemptSpan(3, 4, (3, 2))],
     )
     outcomes = [
-        ran(make_job("whole", 0), 1 * S, 12 * S, 0),
-        preempted,
+        finished(make_job("whole", 0), 1 * S, 12 * S, 0),
+        preempted_job,
         Outcome(make_job("refused, sadly", 7_000_010), S, "refused", ended_us=7_000_010),
         Outcome(make_job("running", 0), S, spans=[AttemptSpan(100_000, 9 * S, (1, 1))]),
     ]
@@ -351,9 +363,9 @@ def test_csv_is_exact(tmp_path: Path) -> None:
     )
 
 
-def test_csv_reads_back(tmp_path: Path) -> None:
+def test_jobs_csv_quotes_special_characters(tmp_path: Path) -> None:
     job_id = 'a "quoted"\nname'
-    write_jobs(make_result([ran(make_job(job_id), 0, S, 0)]), tmp_path / "jobs.csv")
+    write_jobs(make_result([finished(make_job(job_id), 0, S, 0)]), tmp_path / "jobs.csv")
     with (tmp_path / "jobs.csv").open(newline="") as file:
         assert [row["job_id"] for row in csv.DictReader(file)] == [job_id]
 
@@ -361,5 +373,5 @@ def test_csv_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value_us", "shown"), [(0, "0"), (1, "0.000001"), (1_000_000, "1"), (1_100_000, "1.1"), (-1_500_000, "-1.5")]
 )
-def test_exact_seconds(value_us: int, shown: str) -> None:
+def test_exact_seconds_has_no_rounding(value_us: int, shown: str) -> None:
     assert exact_seconds(value_us) == shown

@@ -1,4 +1,4 @@
-"""Every trace reader on a few lines of its format, and on the public files where they are."""
+"""Every trace reader on a sample of its format, and on the public files if present."""
 
 import csv
 import gzip
@@ -39,7 +39,7 @@ from tests.sim.trace_samples import (
 S = 1_000_000
 
 
-def test_swf(tmp_path: Path):
+def test_swf_file_is_read(tmp_path: Path):
     trace = read(file(tmp_path, "x.swf", SWF))
     assert trace.format == "swf"
     assert trace.cluster is not None
@@ -48,14 +48,14 @@ def test_swf(tmp_path: Path):
     assert first == TraceJob(
         Job("1", (Role("p", 56, Request(gpus=1)),), 0, user="7", queue="2", app="4", estimate_us=210 * S), 97 * S
     )
-    # Without processors used: what was asked for.
+    # Without used processors: the requested number.
     assert (second.job.gpus, second.job.estimate_us, second.outcome) == (4, None, "failed")
     assert (second.job.user, second.job.queue) == ("", "9")
     assert third.job.estimate_us == 30 * S
     assert first.job.roles[0].request is third.job.roles[0].request
 
 
-def test_swf_parameters(tmp_path: Path):
+def test_swf_parameters_change_estimates_run_times_and_tenants(tmp_path: Path):
     path = file(tmp_path, "x.swf", SWF)
     assert read(path, "swf:raise_estimates=true").jobs[2].job.estimate_us == 50 * S
     assert read(path, "swf:cut_at_estimate=yes").jobs[2].run_us == 30 * S
@@ -65,18 +65,18 @@ def test_swf_parameters(tmp_path: Path):
         read(path, raise_the_roof=True)
 
 
-def test_swf_is_known_without_its_name(tmp_path: Path):
+def test_swf_is_detected_by_content(tmp_path: Path):
     assert read(file(tmp_path, "log.txt", SWF)).format == "swf"
 
 
-def test_swf_csv(tmp_path: Path):
+def test_swf_csv_file_is_read(tmp_path: Path):
     text = "job_id,submit_s,run_s,procs,req_time_s,user,wait_easy\n3,10,5,2,300,9,77\n4,11,5,2,-1,9,77\n"
     first, second = read(file(tmp_path, "x.csv", text)).jobs
     assert first.job == Job("3", (Role("p", 2, Request(gpus=1)),), 10 * S, user="9", estimate_us=300 * S)
     assert second.job.estimate_us is None
 
 
-def test_philly(tmp_path: Path):
+def test_philly_file_is_read(tmp_path: Path):
     trace = read(file(tmp_path, "x.csv", PHILLY))
     assert [(row.job.id, row.job.submitted_us // S, row.job.tenant) for row in trace.jobs] == [
         ("2", 0, "vc2"), ("3", 1, "vc2"), ("4", 2, "vc2"), ("1", 60, "vc1"),
@@ -87,14 +87,14 @@ def test_philly(tmp_path: Path):
 
 
 @given(st.integers(1, 600), st.integers(1, 16))
-def test_a_gang_keeps_its_gpus(gpus: int, node_gpus: int):
+def test_gang_is_split_over_nodes_without_changing_its_gpus(gpus: int, node_gpus: int):
     roles = Gangs(node_gpus)(gpus)
     assert sum(role.count * role.request.gpus for role in roles) == gpus
     assert all(role.request.gpus <= node_gpus for role in roles)
     assert sum(role.count for role in roles) == -(-gpus // node_gpus)
 
 
-def test_openb_pods(tmp_path: Path):
+def test_openb_pods_are_read(tmp_path: Path):
     rows = by_id(read(file(tmp_path, "x.csv", OPENB)))
     share = Share(460 * CARD_MEMORY // 1000, 460)
     assert rows["a"].job.roles[0].request == Request(
@@ -105,7 +105,7 @@ def test_openb_pods(tmp_path: Path):
     assert (rows["c"].job.gpus, rows["c"].run_us) == (0, S)
 
 
-def test_openb_pods_without_times(tmp_path: Path):
+def test_openb_pods_without_times_get_the_given_run_time(tmp_path: Path):
     text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1,1,1000\n"
     (row,) = read(file(tmp_path, "x.csv", text), run_s=7).jobs
     assert (row.job.submitted_us, row.run_us, row.job.roles[0].request.gpus) == (0, 7 * S, 1)
@@ -125,25 +125,25 @@ def test_openb_shares_fill_a_card_exactly(tmp_path: Path):
     assert share.memory_bytes * 1000 == card.memory_bytes * share.sm_milli
 
 
-def test_gavel_needs_steps_per_second(tmp_path: Path):
+def test_gavel_file_requires_throughputs(tmp_path: Path):
     path = file(tmp_path, "x.csv", GAVEL)
     with pytest.raises(Invalid, match="gavel:throughputs="):
         read(path, skip_bad=True)
     file(tmp_path, "simulation_throughputs.json", json.dumps(THROUGHPUTS))
     first, second = read(path).jobs
     assert (first.run_us, first.workload, first.job.submitted_us) == (50 * S, "A (batch size 1)", 500_000)
-    # 16 GPUs were not measured: no faster than 8.
+    # 16 GPUs were not measured, so the rate of 8 applies.
     assert second.run_us == 10 * S
     assert [(role.count, role.request.gpus) for role in second.job.roles] == [(2, 8)]
     assert [row.job.id for row in read(path, "gavel:trace=t2").jobs] == ["t2#1"]
 
 
-def test_shockwave_has_durations(tmp_path: Path):
+def test_shockwave_file_is_read_with_its_durations(tmp_path: Path):
     (row,) = read(file(tmp_path, "x.csv", SHOCKWAVE)).jobs
     assert (row.job.id, row.run_us, row.job.gpus) == ("120,x#1", 1418 * S, 2)
 
 
-def test_sia_works_out_run_times(tmp_path: Path):
+def test_sia_run_times_are_computed_from_profiles(tmp_path: Path):
     path = file(tmp_path, "workloads.csv", SIA)
     with pytest.raises(Invalid, match="sia:profiles="):
         read(path)
@@ -152,35 +152,35 @@ def test_sia_works_out_run_times(tmp_path: Path):
     file(tmp_path, "sia_profile_scalability.csv", SIA_LARGE)
     first, second = read(path).jobs
     assert first.job.roles == (Role("p", 2, Request(gpus=1)),)
-    assert first.run_us == 100 * 700_000  # 8 a GPU: half-way between 4 and 12
-    assert second.run_us == 10 * (3 * 800_000 + 900_000)  # 48 a GPU: four passes of 12
+    assert first.run_us == 100 * 700_000  # 8 per GPU: midway between 4 and 12
+    assert second.run_us == 10 * (3 * 800_000 + 900_000)  # 48 per GPU: four passes of 12
     assert [row.job.id for row in read(path, workload="w-2").jobs] == ["philly/w-2/bert-0"]
     with pytest.raises(Invalid, match="abacus"):
         read(path, gpu="abacus")
 
 
-def test_muri(tmp_path: Path):
+def test_muri_file_is_read(tmp_path: Path):
     (row,) = read(file(tmp_path, "x.csv", MURI)).jobs
     assert (row.job.submitted_us, row.run_us, row.workload) == (1_500_000, 927_475 * S, "bert")
     assert row.job.gpus == 16
     assert row.job.profile == Profile(0.5, source="measured")
 
 
-def test_chronus(tmp_path: Path):
-    soft, best = read(file(tmp_path, "x.csv", CHRONUS)).jobs
+def test_chronus_file_is_read_with_deadlines(tmp_path: Path):
+    soft, best_effort = read(file(tmp_path, "x.csv", CHRONUS)).jobs
     assert soft.job.slo == Slo(deadline_us=(100 + 159) * S)
     assert soft.job.tenant == "vc_a"
-    assert best.job.slo is None
-    assert (best.job.gpus, best.job.tasks) == (0, 1)
+    assert best_effort.job.slo is None
+    assert (best_effort.job.gpus, best_effort.job.tasks) == (0, 1)
 
 
-def test_our_own_lines(tmp_path: Path):
+def test_jsonl_file_is_read(tmp_path: Path):
     rows = by_id(read(file(tmp_path, "x.jsonl", JSONL)))
     assert rows["a"] == TraceJob(Job("a", (Role("task", 1, Request(gpus=1)),), 2 * S), 60 * S, "succeeded", "W")
     assert rows["b"].outcome == "failed"
 
 
-def test_the_sample_round_trips(tmp_path: Path, repository: Path):
+def test_example_trace_survives_a_round_trip(tmp_path: Path, repository: Path):
     sample = read(repository / "examples" / "sample.jsonl")
     assert 50 <= len(sample.jobs) <= 80
     requests = [role.request for row in sample.jobs for role in row.job.roles]
@@ -192,7 +192,7 @@ def test_the_sample_round_trips(tmp_path: Path, repository: Path):
     assert read(tmp_path / "again.parquet").jobs == sample.jobs
 
 
-def test_the_sample_fits_its_cluster(repository: Path):
+def test_example_trace_fits_its_cluster(repository: Path):
     (cluster, _), sample = load_cluster("2x4"), read(repository / "examples" / "sample.jsonl")
     node = cluster.nodes[0]
     for row in sample.jobs:
@@ -206,7 +206,7 @@ def test_the_sample_fits_its_cluster(repository: Path):
     assert any(row.job.slo and row.job.slo.deadline_us for row in sample.jobs)
 
 
-def test_every_reader_says_what_it_is():
+def test_every_reader_is_listed_with_a_summary():
     described = registry.describe("reader")
     assert [reader.name for reader in described] == [
         "chronus", "gavel", "jsonl", "muri", "openb", "parquet", "philly", "sia", "swf", "swf-csv",
@@ -214,38 +214,38 @@ def test_every_reader_says_what_it_is():
     assert all(reader.summary for reader in described)
 
 
-def test_clusters(tmp_path: Path, repository: Path):
+def test_cluster_specs_and_files_are_read_or_refused(tmp_path: Path, repository: Path):
     assert load_cluster("4x8")[0].gpus == 32
     cluster, windows = load_cluster(str(repository / "examples" / "cluster.toml"))
     assert (len(cluster.nodes), cluster.gpus, len(windows)) == (7, 27, 1)
     path = file(tmp_path, "c.json", '{"nodes": [{"id": "a", "gpus": 2}]}')
     assert load_cluster(str(path))[0].gpus == 2
-    for name, text, words in (
+    for name, text, message in (
         ("c.json", "{", "is not JSON"),
         ("c.json", "[]", "expected named fields"),
         ("c.toml", "= 3", "is not TOML"),
         ("c.csv", "a,b\n", "no openb node list"),
         ("c.xml", "<a/>", "no ending we know"),
     ):
-        with pytest.raises(Invalid, match=words):
+        with pytest.raises(Invalid, match=message):
             load_cluster(str(file(tmp_path, name, text)))
     for text in ("none.toml", "0x8", "x", "", "-1x2"):
         with pytest.raises(Invalid):
             load_cluster(text)
 
 
-def test_pairs(tmp_path: Path):
+def test_pair_table_gives_slowdowns_and_rates(tmp_path: Path):
     path = file(tmp_path, "t.json", json.dumps(THROUGHPUTS))
     pairs = load_pairs(path, default_ratio=0.5)
-    one = "A (batch size 1)"
-    assert pairs.slowdown(one, one) == 0.75
-    assert pairs.slowdown(one, "B") == 0.0
-    assert pairs.slowdown(one, "C") is None
-    assert pairs.rate(one, []) == 1.0
-    assert pairs.rate(one, [one, one]) == pytest.approx(0.75**2)
-    assert pairs.rate(one, ["B"]) == 0.0
-    assert pairs.rate("B", ["B"]) == 1.0  # beside itself it was measured faster than alone: noise
-    assert pairs.rate(one, ["C", one]) == pytest.approx(0.5 * 0.75)
+    app = "A (batch size 1)"
+    assert pairs.slowdown(app, app) == 0.75
+    assert pairs.slowdown(app, "B") == 0.0
+    assert pairs.slowdown(app, "C") is None
+    assert pairs.rate(app, []) == 1.0
+    assert pairs.rate(app, [app, app]) == pytest.approx(0.75**2)
+    assert pairs.rate(app, ["B"]) == 0.0
+    assert pairs.rate("B", ["B"]) == 1.0  # measured faster beside itself than alone, which is noise
+    assert pairs.rate(app, ["C", app]) == pytest.approx(0.5 * 0.75)
     assert PairTable().slowdown("x", "y") is None
     with pytest.raises(Invalid, match="there are v100"):
         load_pairs(path, "h100")
@@ -272,15 +272,15 @@ def test_pairs(tmp_path: Path):
         ("chronus-philly-slo/trace_job_Philly_MIX2.csv.gz", "chronus", 30940, 0),
     ],
 )
-def test_public_files(shared_data: Path, path: str, format: str, jobs: int, skipped: int):  # noqa: A002
+def test_public_traces_are_read_completely(shared_data: Path, path: str, format: str, jobs: int, skipped: int):  # noqa: A002
     trace = read(shared_data / path, skip_bad=True)
     assert (trace.format, len(trace.jobs), trace.skipped_count) == (format, jobs, skipped)
     requests = {id(role.request): role.request for row in trace.jobs for role in row.job.roles}
     assert len(requests) == len(set(requests.values())), "equal requests are one object"
 
 
-def test_both_forms_of_a_log_agree(shared_data: Path):
-    # The table has the processors asked for, and jobs end at their estimate.
+def test_swf_and_csv_forms_of_a_log_agree(shared_data: Path):
+    # The table has the requested processors, and jobs end at their estimate.
     spec = "swf:processors=requested,cut_at_estimate=true"
     raw = read(shared_data / "swf-backfill/KTH-SP2-raw.swf.gz", spec, skip_bad=True)
     joined = read(shared_data / "swf-backfill/KTH-SP2_jobs_and_reference_waits.csv.gz")
@@ -289,7 +289,7 @@ def test_both_forms_of_a_log_agree(shared_data: Path):
     ]
 
 
-def test_public_nodes_and_pairs(shared_data: Path):
+def test_public_node_list_and_throughputs_are_read(shared_data: Path):
     cluster, _ = load_cluster(str(shared_data / "alibaba-openb-2023/openb_node_list_gpu_node.csv.gz"))
     assert (len(cluster.nodes), cluster.gpus) == (1213, 6212)
     path = shared_data / "gavel-throughputs/simulation_throughputs.json.gz"

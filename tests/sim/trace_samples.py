@@ -1,4 +1,4 @@
-"""A few lines of every format of traces."""
+"""Samples of every trace format."""
 
 from pathlib import Path
 

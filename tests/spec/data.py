@@ -1,4 +1,4 @@
-"""Job files for tests: plain ones, full ones, and ones that a careless hand has been at."""
+"""Job files for tests: minimal, complete and damaged ones."""
 
 from copy import deepcopy
 
@@ -30,7 +30,7 @@ ROLES = {
     ],
 }  # fmt: skip
 
-WORDS = (
+ODD_TEXTS = (
     "",
     "x",
     "${lr}",
@@ -49,7 +49,7 @@ WORDS = (
 )
 
 scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS)
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(ODD_TEXTS)
     | st.sampled_from([0, 1, -1, 10**400, 2**53, 0.5])
 )  # fmt: skip
 names = st.sampled_from([*FULL, *ROLES, *ROLES["roles"][0], "zip", "lr", "job", "on", "as", "sm", "p99", "version"])
@@ -62,7 +62,7 @@ json_like = st.recursive(
 
 @st.composite
 def damaged_files(draw) -> dict:
-    """A good file in which something was replaced, added or taken away."""
+    """A valid file in which one to three values were replaced, added or removed."""
     data = deepcopy(draw(st.sampled_from([SIMPLE, FULL, ROLES])))
     for _ in range(draw(st.integers(1, 3))):
         _damage(draw, data)
@@ -70,19 +70,19 @@ def damaged_files(draw) -> dict:
 
 
 def _damage(draw, data: dict) -> None:
-    place = data
+    container = data
     while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        keys = list(container) if isinstance(container, dict) else list(range(len(container)))
         key = draw(st.sampled_from(keys)) if keys else None
-        if key is None or not isinstance(place[key], (dict, list)) or draw(st.booleans()):
+        if key is None or not isinstance(container[key], (dict, list)) or draw(st.booleans()):
             break
-        place = place[key]
-    what = draw(st.sampled_from(["replace", "add", "remove"]))
-    if what == "remove" and key is not None:
-        del place[key]
-    elif what == "replace" and key is not None:
-        place[key] = draw(json_like)
-    elif isinstance(place, dict):
-        place[draw(names)] = draw(json_like)
+        container = container[key]
+    change = draw(st.sampled_from(["replace", "add", "remove"]))
+    if change == "remove" and key is not None:
+        del container[key]
+    elif change == "replace" and key is not None:
+        container[key] = draw(json_like)
+    elif isinstance(container, dict):
+        container[draw(names)] = draw(json_like)
     else:
-        place.append(draw(json_like))
+        container.append(draw(json_like))

@@ -1,4 +1,4 @@
-"""Numbers that a job file leaves to the service."""
+"""Tests for ``auto`` values, which the service chooses."""
 
 import json
 
@@ -16,28 +16,28 @@ from tests.spec.data import ROLES, SIMPLE
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs")
 validator = jsonschema_rs.Draft202012Validator(json_schema())
-OPEN = SIMPLE | {"gpus": "auto", "gpu_memory": "auto"}
+AUTO = SIMPLE | {"gpus": "auto", "gpu_memory": "auto"}
 
 
 def spec_of(data: dict):
     return expand(check(data))[0]
 
 
-def test_auto_is_accepted_and_kept():
-    assert validator.is_valid(OPEN)
-    spec = spec_of(OPEN)
+def test_auto_is_accepted_and_stored():
+    assert validator.is_valid(AUTO)
+    spec = spec_of(AUTO)
     assert auto_fields(spec) == ("gpus", "gpu_memory")
     assert spec_from_dict(spec_to_dict(spec)) == spec
     assert auto_fields(spec_of(SIMPLE)) == ()
 
 
-def test_until_it_is_settled_it_means_one_gpu_of_any_size():
-    job = to_job(spec_of(OPEN), "a", 0, "t", "u")
+def test_auto_means_one_gpu_of_any_size_until_it_is_chosen():
+    job = to_job(spec_of(AUTO), "a", 0, "t", "u")
     assert (job.gpus, job.roles[0].request.min_card_memory_bytes) == (1, 0)
-    assert len(task_commands(spec_of(OPEN))) == 1
+    assert len(task_commands(spec_of(AUTO))) == 1
 
 
-def test_a_parameter_may_say_auto():
+def test_parameter_may_have_the_value_auto():
     file = check(SIMPLE | {"gpus": "${n}", "params": {"n": "auto"}})
     assert auto_fields(expand(file)[0]) == ("gpus",)
     assert expand(file, {"n": 4})[0].gpus == 4
@@ -58,7 +58,7 @@ def test_a_parameter_may_say_auto():
         (ROLES | {"gpus": None, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
     ],
 )
-def test_where_it_makes_no_sense_it_is_refused_with_a_cure(change, field, words):
+def test_auto_is_refused_with_a_cure_where_it_is_not_supported(change, field, words):
     with pytest.raises(Invalid) as caught:
         spec_of(SIMPLE | change)
     assert caught.value.field == field
@@ -76,22 +76,22 @@ expectations = st.fixed_dictionaries(
 
 
 @given(numbers, sizes, st.none() | expectations)
-def test_specs_survive_the_round_trip(gpus, gpu_memory, expect):
+def test_specs_with_auto_round_trip_through_json(gpus, gpu_memory, expect):
     data = SIMPLE | {"gpus": gpus, "gpu_memory": gpu_memory, "expect": expect}
     spec = spec_of(data)
-    again = spec_from_dict(json.loads(json.dumps(spec_to_dict(spec))))
-    assert again == spec
-    assert spec_to_dict(again) == spec_to_dict(spec)
+    restored = spec_from_dict(json.loads(json.dumps(spec_to_dict(spec))))
+    assert restored == spec
+    assert spec_to_dict(restored) == spec_to_dict(spec)
     assert validator.is_valid(spec_to_dict(spec))
 
 
 @given(numbers, sizes, st.integers(1, 64), st.integers(1, 900))
-def test_a_settled_spec_has_nothing_open_and_is_known_by_its_words(gpus, gpu_memory, chosen, gib):
+def test_spec_with_choices_has_no_auto_fields_and_restores_the_original(gpus, gpu_memory, chosen, gib):
     spec = spec_of(SIMPLE | {"gpus": gpus, "gpu_memory": gpu_memory})
     values = {"gpus": chosen, "gpu_memory": f"{gib}GiB"}
-    done = with_choices(spec, **{name: values[name] for name in auto_fields(spec)})
-    assert auto_fields(done) == ()
-    stored = spec_to_dict(done)
-    assert spec_from_dict(stored) == done
+    resolved = with_choices(spec, **{name: values[name] for name in auto_fields(spec)})
+    assert auto_fields(resolved) == ()
+    stored = spec_to_dict(resolved)
+    assert spec_from_dict(stored) == resolved
     assert restore_auto(stored, spec) == spec_to_dict(spec)
-    assert (restore_auto(stored, done) == spec_to_dict(spec)) == (done == spec)
+    assert (restore_auto(stored, resolved) == spec_to_dict(spec)) == (resolved == spec)

@@ -1,4 +1,4 @@
-"""Job files: what is read, what is refused and how it is named."""
+"""Tests for checking job files: accepted values and error messages."""
 
 import math
 
@@ -11,23 +11,23 @@ from gpusquad.spec.expand import expand
 from tests.spec.data import FULL, ROLES, SIMPLE, damaged_files, json_like
 
 
-def refused(data) -> Invalid:
+def check_error(data) -> Invalid:
     with pytest.raises(Invalid) as caught:
         check(data)
     return caught.value
 
 
 @pytest.mark.parametrize("data", [SIMPLE, FULL, ROLES])
-def test_good_files_are_read(data):
+def test_valid_files_are_accepted(data):
     assert check(data).command == (data["command"] if isinstance(data["command"], str) else tuple(data["command"]))
 
 
-def test_values_are_kept_as_they_were_written():
+def test_values_are_kept_as_written():
     file = check(FULL)
     assert (file.memory, file.limit, file.cpu) == ("16GiB", 7200, "500m")
 
 
-def test_short_forms_are_lengthened():
+def test_short_forms_are_expanded():
     file = check(SIMPLE | {"secrets": ["KEY"], "after": ["prepare"], "retries": 2, "slo": {"p99": "20ms"}})
     assert file.secrets[0].env_name == "KEY"
     assert (file.after[0].job, file.after[0].on) == ("prepare", "success")
@@ -37,7 +37,7 @@ def test_short_forms_are_lengthened():
     assert file.slo.latency == "20ms"
 
 
-def test_null_is_the_same_as_leaving_out():
+def test_null_equals_an_omitted_field():
     nothing = {"estimate": None, "slo": {"deadline": None}, "name": None, "roles": None, "env": None, "after": None}
     assert check(SIMPLE | nothing) == check(SIMPLE | {"slo": {}})
 
@@ -50,7 +50,7 @@ def test_names_may_be_any_unicode(name):
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
-        # names of fields
+        # field names
         ({"gpuss": 1}, "gpuss", "did you mean 'gpus'"),
         ({"frobnicate": 1}, "frobnicate", "known here"),
         ({"slo": {"latancy": 1}}, "slo.latancy", "did you mean 'latency'"),
@@ -86,7 +86,7 @@ def test_names_may_be_any_unicode(name):
         ({"checkpoint": {"preemptible": "yes"}}, "checkpoint.preemptible", "true or false"),
         ({"version": 2}, "version", "write version: 1"),
         ({"version": True}, "version", "write version: 1"),
-        # what concerns several fields
+        # combinations of fields
         ({"share": {"sm": 0.5}}, "share", "not both"),
         ({"gpus": None, "share": {"sm": 2}}, "share.sm", "more than one GPU"),
         ({"gpus": None, "share": {"sm": 25}}, "share.sm", "did you mean 25%?"),
@@ -171,8 +171,8 @@ def test_names_may_be_any_unicode(name):
         ({"name": "a${b"}, "name", "not closed"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(change, field, words):
-    error = refused(SIMPLE | change)
+def test_error_names_the_field_and_the_problem(change, field, words):
+    error = check_error(SIMPLE | change)
     assert error.field == field
     assert words in str(error)
 
@@ -193,40 +193,40 @@ def test_what_is_wrong_is_named(change, field, words):
         ([{"name": "a", "cpu": 1}] * 300, "roles", "use at most 256"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_roles_is_named(roles, field, words):
-    error = refused({"command": "x", "roles": roles})
+def test_error_in_roles_names_the_field_and_the_problem(roles, field, words):
+    error = check_error({"command": "x", "roles": roles})
     assert error.field == field
     assert words in str(error)
 
 
 def test_every_role_needs_a_command():
-    error = refused({"roles": [{"name": "a", "gpus": 1, "command": "x"}, {"name": "b", "gpus": 1}]})
+    error = check_error({"roles": [{"name": "a", "gpus": 1, "command": "x"}, {"name": "b", "gpus": 1}]})
     assert error.field == "roles[1].command"
     assert error.cure
 
 
 @pytest.mark.parametrize("data", [None, [], 3, "gpus: 1", {}])
-def test_what_is_no_job_file_at_all_is_refused(data):
-    refused(data)
+def test_data_that_is_not_a_job_file_is_refused(data):
+    check_error(data)
 
 
-def test_errors_stay_short_however_large_the_value():
+def test_error_messages_stay_short_when_the_value_is_large():
     deep: list = []
     for _ in range(900):
         deep = [deep]
     for value in (deep, ["x" * 10**6], {"x" * 10**6: 1}, "x" * 10**6):
         for field in ("gpus", "estimate", "name", "command", "env", "sweep", "slo", "roles", "params"):
-            assert len(str(refused(SIMPLE | {field: value}))) < 1000
+            assert len(str(check_error(SIMPLE | {field: value}))) < 1000
 
 
-def test_a_placeholder_may_stand_for_a_number():
+def test_placeholder_is_accepted_in_place_of_a_number():
     file = check(SIMPLE | {"gpus": "${n}", "count": "${n}", "priority": "${p}", "params": {"n": 2, "p": "low"}})
     (spec,) = expand(file)
     assert (spec.gpus, spec.count, spec.priority) == (2, 2, "low")
 
 
-def check_whatever(data) -> None:
-    """Nothing but ``Invalid`` comes out, and what is accepted holds together."""
+def assert_accepted_or_invalid(data) -> None:
+    """Checks that only ``Invalid`` is raised, and that an accepted file expands to specs that round-trip."""
     error = None
     try:
         for spec in expand(check(data)):
@@ -240,10 +240,10 @@ def check_whatever(data) -> None:
 
 
 @given(json_like)
-def test_anything_is_refused_in_order(data):
-    check_whatever(data)
+def test_arbitrary_data_is_accepted_or_raises_invalid(data):
+    assert_accepted_or_invalid(data)
 
 
 @given(damaged_files())
-def test_damaged_files_are_refused_in_order(data):
-    check_whatever(data)
+def test_damaged_files_are_accepted_or_raise_invalid(data):
+    assert_accepted_or_invalid(data)

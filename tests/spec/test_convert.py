@@ -1,4 +1,4 @@
-"""What a concrete job means to the scheduler and to the engines."""
+"""Tests for converting a job spec for the scheduler and the engines."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def job_of(data: dict) -> Job:
     return to_job(spec_of(data), "job-1", NOW_US, "vision", "ada")
 
 
-def test_every_part_reaches_the_scheduler():
+def test_to_job_converts_every_field():
     assert job_of(FULL) == Job(
         id="job-1", name="träin-0.1", tenant="vision", user="ada", queue="nightly", priority="high", lane="batch",
         app="resnet", submitted_us=NOW_US, estimate_us=7200 * 10**6, limit_us=7200 * 10**6,
@@ -36,19 +36,19 @@ def test_every_part_reaches_the_scheduler():
     )  # fmt: skip
 
 
-def test_roles_reach_the_scheduler():
+def test_to_job_converts_roles():
     learner, actor = job_of(ROLES).roles
     assert (learner.name, learner.count, learner.request) == ("learner", 1, Request(4))
     assert (actor.name, actor.count) == ("actor", 16)
     assert actor.request == Request(share=Share(2 * GIB, 100, "isolated"), cpu_milli=4000)
 
 
-def test_the_tenant_is_the_one_that_was_allowed():
+def test_to_job_uses_the_given_tenant_instead_of_the_file():
     assert job_of(SIMPLE | {"tenant": "other"}).tenant == "vision"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "command"),
     [
         ({"command": "set -e\n\tpython3  train.py"}, "set -e python3 train.py"),
         ({"command": ["sh", "-c", "a\nb"]}, "sh -c a b"),
@@ -56,24 +56,24 @@ def test_the_tenant_is_the_one_that_was_allowed():
         (ROLES | {"gpus": None}, "python3 learn.py"),
     ],
 )
-def test_the_command_is_told_on_one_line(change, told):
+def test_command_is_shown_on_one_line(change, command):
     job = job_of(SIMPLE | change)
-    assert job.command == told
+    assert job.command == command
     assert job_from_dict(job_to_dict(job)) == job
 
 
-def test_a_name_the_scheduler_cannot_print_loses_only_what_joins():
+def test_job_name_loses_only_zero_width_joiners():
     job = job_of(SIMPLE | {"name": "👩\u200d🔬"})
     assert job.name == "👩🔬"
     assert job_from_dict(job_to_dict(job)) == job
 
 
-def test_text_runs_in_a_shell_and_a_list_as_it_is():
+def test_text_command_runs_in_a_shell_and_list_command_runs_directly():
     assert task_commands(spec_of(SIMPLE | {"command": "a | b"}))[0].command == ("/bin/sh", "-c", "a | b")
     assert task_commands(spec_of(SIMPLE))[0].command == ("python3", "train.py")
 
 
-def test_roles_have_commands_and_variables_of_their_own():
+def test_roles_have_their_own_commands_and_variables():
     tasks = task_commands(spec_of(ROLES | {"env": {"A": "0", "B": "2"}}))
     assert [(task.role, task.role_index) for task in tasks] == [("learner", 0), *(("actor", i) for i in range(16))]
     assert (tasks[0].command, tasks[0].env) == (("python3", "learn.py"), {"A": "1", "B": "2"})
@@ -92,7 +92,7 @@ ELASTIC = {
 
 
 @pytest.mark.parametrize(("size", "a", "b"), [(3, 1, 2), (4, 2, 2), (5, 2, 3), (6, 3, 3), (7, 4, 3)])
-def test_placed_tasks_go_to_the_roles_that_need_them(size, a, b):
+def test_elastic_roles_are_filled_to_min_then_count_then_max(size, a, b):
     tasks = task_commands(spec_of(ELASTIC), [size, 1])
     assert [task.role for task in tasks] == ["a"] * a + ["m"] + ["b"] * b
     assert [task.group for task in tasks] == [0] * a + [1] + [0] * b
@@ -106,19 +106,19 @@ def test_every_placed_task_has_a_role(size):
     assert all(role.bounds[0] <= count <= role.bounds[1] for role, _, count in placed)
 
 
-def test_grace():
+def test_grace_uses_the_default_or_the_given_duration():
     assert grace_s(spec_of(SIMPLE)) == DEFAULT_GRACE_S
     assert grace_s(spec_of(SIMPLE | {"checkpoint": {"grace": "1500ms"}})) == 1.5
     assert grace_s(spec_of(SIMPLE | {"checkpoint": {"grace": 0}})) == 0
 
 
-def test_retries():
+def test_retry_rule_uses_the_defaults_or_the_given_values():
     assert retry_rule(spec_of(SIMPLE)) == RetryRule()
     assert retry_rule(spec_of(SIMPLE | {"retries": 2})) == RetryRule(2, 10.0, ("failed", "lost"))
     assert retry_rule(spec_of(FULL)) == RetryRule(3, 60.0, ("lost",))
 
 
 @pytest.mark.parametrize("tenant", ["", "a\nb"])
-def test_a_tenant_from_outside_is_checked(tenant):
+def test_to_job_refuses_an_invalid_tenant(tenant):
     with pytest.raises(Invalid):
         to_job(spec_of(SIMPLE), "job-1", NOW_US, tenant, "ada")

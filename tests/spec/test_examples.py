@@ -1,4 +1,4 @@
-"""The example job files can be read, and what they run works without a GPU."""
+"""Tests that the example job files are valid and that their commands run without a GPU."""
 
 import os
 import subprocess
@@ -22,32 +22,32 @@ def specs_of(path: Path):
     return expand(file, {name: value for name, value in QUICK.items() if name in file.params})
 
 
-def test_there_are_examples():
+def test_expected_example_files_exist():
     assert {path.stem for path in FILES} >= {"hello", "train", "sweep", "share", "checkpoint", "pipeline-train"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_an_example_is_a_job(path):
+def test_example_converts_to_a_job(path):
     for spec in specs_of(path):
         assert to_job(spec, "job", 0, "default", "ada").tasks == len(task_commands(spec))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_editors_find_the_schema(path):
+def test_example_refers_to_an_existing_schema_file(path):
     first = path.read_text(encoding="utf-8").splitlines()[0]
     schema = first.removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / schema).is_file()
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem != "checkpoint"], ids=lambda path: path.name)
-def test_an_example_runs(path):
+def test_example_command_succeeds(path):
     task = task_commands(specs_of(path)[0])[0]
     done = subprocess.run(task.command, env=os.environ | RANKS | task.env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
 
-def test_what_they_are_examples_of():
+def test_examples_use_the_features_they_are_named_after():
     by_name = {path.stem: specs_of(path) for path in FILES}
     assert len(by_name["sweep"]) == 20
     assert len({spec.name for spec in by_name["sweep"]}) == 20

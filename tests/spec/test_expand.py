@@ -1,4 +1,4 @@
-"""Sweeps and placeholders."""
+"""Tests for sweeps and placeholders."""
 
 import json
 
@@ -13,27 +13,27 @@ from gpusquad.spec.placeholders import escape
 from tests.spec.data import FULL, ROLES, SIMPLE
 
 
-def jobs(change: dict, params: dict | None = None):
+def expanded(change: dict, params: dict | None = None):
     return expand(check(SIMPLE | change), params)
 
 
-def arguments(change: dict, params: dict | None = None) -> list:
-    return [spec.command for spec in jobs(change, params)]
+def commands(change: dict, params: dict | None = None) -> list:
+    return [spec.command for spec in expanded(change, params)]
 
 
-def refused(change: dict, params: dict | None = None) -> Invalid:
+def expand_error(change: dict, params: dict | None = None) -> Invalid:
     with pytest.raises(Invalid) as caught:
-        jobs(change, params)
+        expanded(change, params)
     return caught.value
 
 
-def test_a_plain_file_is_one_job():
+def test_file_without_sweep_expands_to_one_job():
     (spec,) = expand(check(SIMPLE))
     assert spec.command == ("python3", "train.py")
     assert spec_to_dict(spec) == SIMPLE
 
 
-def test_placeholders_are_filled_everywhere():
+def test_placeholders_are_filled_in_all_fields():
     specs = expand(check(FULL))
     assert [spec.name for spec in specs] == ["träin-0.1"] * 3 + ["träin-0.2"] * 3
     assert [spec.env["SEED"] for spec in specs] == list("012345")
@@ -41,47 +41,47 @@ def test_placeholders_are_filled_everywhere():
     assert "params" not in spec_to_dict(specs[0])
 
 
-def test_the_last_name_of_a_sweep_changes_fastest():
+def test_last_parameter_of_a_sweep_changes_fastest():
     sweep = {"a": [1, 2], "b": ["x", "y"]}
-    assert arguments({"command": "${a}${b}", "sweep": sweep}) == ["1x", "1y", "2x", "2y"]
+    assert commands({"command": "${a}${b}", "sweep": sweep}) == ["1x", "1y", "2x", "2y"]
 
 
-def test_zip_goes_side_by_side():
-    assert arguments({"command": "${a}${b}", "sweep": {"zip": {"a": [1, 2], "b": ["x", "y"]}}}) == ["1x", "2y"]
+def test_zip_pairs_its_lists():
+    assert commands({"command": "${a}${b}", "sweep": {"zip": {"a": [1, 2], "b": ["x", "y"]}}}) == ["1x", "2y"]
 
 
-def test_zip_crosses_what_stands_beside_it():
+def test_zip_is_combined_with_every_other_sweep_value():
     sweep = {"zip": {"a": [1, 2], "b": ["x", "y"]}, "c": ["-", "+"]}
-    assert arguments({"command": "${a}${b}${c}", "sweep": sweep}) == ["1x-", "2y-", "1x+", "2y+"]
+    assert commands({"command": "${a}${b}${c}", "sweep": sweep}) == ["1x-", "2y-", "1x+", "2y+"]
 
 
-def test_a_parameter_may_be_called_zip():
-    assert arguments({"command": "${zip}", "sweep": {"zip": [1, 2]}}) == ["1", "2"]
+def test_parameter_may_be_named_zip():
+    assert commands({"command": "${zip}", "sweep": {"zip": [1, 2]}}) == ["1", "2"]
 
 
-def test_a_list_of_points_falls_back_to_the_defaults():
+def test_sweep_points_use_default_parameters():
     change = {"command": "${a}${b}", "params": {"b": "z"}, "sweep": [{"a": 1}, {"a": 2, "b": "y"}]}
-    assert arguments(change) == ["1z", "2y"]
+    assert commands(change) == ["1z", "2y"]
 
 
-def test_scalars_read_as_in_the_file():
+def test_scalars_are_formatted_as_in_the_file():
     values = {"t": True, "f": False, "i": 3, "x": 1e-05, "s": "a b"}
-    assert arguments({"command": "${t} ${f} ${i} ${x} ${s}", "params": values}) == ["true false 3 1e-05 a b"]
+    assert commands({"command": "${t} ${f} ${i} ${x} ${s}", "params": values}) == ["true false 3 1e-05 a b"]
 
 
-def test_given_parameters_come_before_the_defaults():
-    assert arguments({"command": "${a}", "params": {"a": 1}}, {"a": "x"}) == ["x"]
+def test_given_parameters_override_the_defaults():
+    assert commands({"command": "${a}", "params": {"a": 1}}, {"a": "x"}) == ["x"]
 
 
 def test_a_parameter_without_a_value_must_be_given():
     change = {"command": "${a}", "params": {"a": None}}
-    assert refused(change).field == "params.a"
-    assert arguments(change, {"a": 1}) == ["1"]
+    assert expand_error(change).field == "params.a"
+    assert commands(change, {"a": 1}) == ["1"]
 
 
-def test_numbers_may_come_as_text_from_the_command_line():
+def test_number_parameters_may_be_given_as_text():
     change = {"gpus": "${n}", "slo": {"throughput": "${n}", "availability": "${r}"}, "params": {"n": 1, "r": "1%"}}
-    (spec,) = jobs(change, {"n": "4", "r": "0.5"})
+    (spec,) = expanded(change, {"n": "4", "r": "0.5"})
     assert spec.slo is not None
     assert (spec.gpus, spec.slo.throughput, spec.slo.availability) == (4, 4, 0.5)
 
@@ -111,46 +111,46 @@ def test_numbers_may_come_as_text_from_the_command_line():
          "command[4]", "in point 7456 of the sweep"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(change, params, field, words):
-    error = refused(change, params)
+def test_error_names_the_field_and_the_problem(change, params, field, words):
+    error = expand_error(change, params)
     assert error.field == field
     assert words in str(error)
 
 
-def test_values_are_not_filled_again():
-    assert arguments({"command": "${a}", "params": {"a": "${b}", "b": 1}}) == ["${b}"]
+def test_placeholders_in_parameter_values_are_not_filled():
+    assert commands({"command": "${a}", "params": {"a": "${b}", "b": 1}}) == ["${b}"]
 
 
-def test_dollars_of_the_shell_are_left_alone():
+def test_shell_dollars_are_left_unchanged():
     for text in ("echo $HOME $(seq 3) $$ $1", "$", "{}", "$ {a}"):
-        assert arguments({"command": text}) == [text]
+        assert commands({"command": text}) == [text]
 
 
 @pytest.mark.parametrize(
     ("text", "filled"),
     [("$${a}", "${a}"), ("$$${a}", "$${a}"), ("${a}$${a}", "1${a}"), ("${ a }", "1"), ("$${", "${"), ("${a}}", "1}")],
 )
-def test_escapes(text, filled):
-    assert arguments({"command": text, "params": {"a": 1}}) == [filled]
+def test_escaped_placeholders_are_unescaped(text, filled):
+    assert commands({"command": text, "params": {"a": 1}}) == [filled]
 
 
 @given(st.text(st.sampled_from("${}a b"), min_size=1).filter(str.strip) | st.text(min_size=1).map(lambda t: t + "x"))
-def test_an_escaped_text_comes_out_as_it_went_in(text):
+def test_escaped_text_round_trips_unchanged(text):
     try:
         check(SIMPLE | {"command": "x" + text.replace("$", "")})
     except Invalid:
-        return  # NUL and the like are refused with or without dollars
-    assert arguments({"command": escape(text), "params": {"a": 1}}) == [text]
+        return  # NUL and similar characters are refused with or without dollars
+    assert commands({"command": escape(text), "params": {"a": 1}}) == [text]
 
 
 @pytest.mark.parametrize("data", [SIMPLE, FULL, ROLES])
-def test_specs_survive_the_round_trip_through_json(data):
+def test_specs_round_trip_through_json(data):
     for spec in expand(check(data)):
         assert spec_from_dict(json.loads(json.dumps(spec_to_dict(spec)))) == spec
 
 
-def test_a_spec_is_a_job_file_too():
-    """So that a job can be shown as a file and submitted again, where no text holds ``${``."""
+def test_spec_is_a_valid_job_file():
+    """A job can be shown as a file and submitted again if none of its texts contains ``${``."""
     for spec in expand(check(FULL)):
         assert expand(check(spec_to_dict(spec))) == [spec]
 
@@ -162,11 +162,11 @@ def test_specs_cannot_be_changed():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 5)), max_size=4, unique_by=lambda axis: axis[0]))
-def test_a_sweep_makes_every_combination_once(axes):
+def test_sweep_expands_to_every_combination_once(axes):
     sweep = {name: list(range(size)) for name, size in axes}
     text = "-".join(f"${{{name}}}" for name in sweep)
-    made = arguments({"command": "x" + text} | ({"sweep": sweep} if sweep else {}))
+    expanded_commands = commands({"command": "x" + text} | ({"sweep": sweep} if sweep else {}))
     count = 1
     for _, size in axes:
         count *= size
-    assert len(made) == len(set(made)) == count
+    assert len(expanded_commands) == len(set(expanded_commands)) == count

@@ -1,4 +1,4 @@
-"""What editors are told agrees with what is accepted."""
+"""Tests that the JSON schema for editors agrees with the check of job files."""
 
 import copy
 import json
@@ -19,12 +19,12 @@ SCHEMA = json_schema()
 validator = jsonschema_rs.Draft202012Validator(SCHEMA)
 
 
-def test_the_schema_is_one():
+def test_schema_is_valid_json_schema():
     assert SCHEMA["$schema"] == DIALECT
     jsonschema_rs.meta.validate(SCHEMA)
 
 
-def test_every_field_explains_itself():
+def test_every_field_has_title_description_and_examples():
     for part in (SCHEMA, *SCHEMA["$defs"].values()):
         assert part["description"]
         for name, field in part["properties"].items():
@@ -33,29 +33,29 @@ def test_every_field_explains_itself():
             assert field["examples"], name
 
 
-def test_the_examples_of_every_field_are_accepted():
+def test_examples_of_every_field_match_its_schema():
     for part in (SCHEMA, *SCHEMA["$defs"].values()):
         for name, field in part["properties"].items():
-            wanted = jsonschema_rs.Draft202012Validator({"$defs": SCHEMA["$defs"], **field})
+            field_validator = jsonschema_rs.Draft202012Validator({"$defs": SCHEMA["$defs"], **field})
             for example in field["examples"]:
-                assert wanted.is_valid(example), (name, example)
+                assert field_validator.is_valid(example), (name, example)
 
 
-def test_the_examples_of_a_job_file_can_be_used():
+def test_examples_of_job_file_fields_pass_the_check():
     for name, field in SCHEMA["properties"].items():
         for example in field["examples"]:
             plain = {"command": "x"} if name in ("roles", "share") else SIMPLE
             check(plain | {name: example})
 
 
-def test_names_are_those_of_the_model():
+def test_schema_properties_match_the_model_fields():
     assert set(SCHEMA["properties"]) == set(JobFile.model_fields)
     assert {"name", "as"} == set(SCHEMA["$defs"]["SecretSpec"]["properties"])
     assert {"latency", "p99"} < set(SCHEMA["$defs"]["SloSpec"]["properties"])
 
 
 @pytest.mark.parametrize("data", [SIMPLE, FULL, ROLES])
-def test_good_files_are_valid(data):
+def test_valid_files_match_the_schema(data):
     validator.validate(data)
 
 
@@ -71,20 +71,20 @@ def test_good_files_are_valid(data):
         {"roles": [{"name": "a", "cpu": 1}]}, {"checkpoint": {"preemptible": "yes"}}, {"name": "x" * 129},
     ],
 )  # fmt: skip
-def test_bad_files_are_not(change):
+def test_invalid_values_are_refused_by_schema_and_check(change):
     assert not validator.is_valid(SIMPLE | change)
     with pytest.raises(Invalid):
         check(SIMPLE | change)
 
 
 @pytest.mark.parametrize("data", [{}, {"gpus": 1}, {"command": "x"}, {"command": "x", "roles": [{"name": "a"}]}])
-def test_what_is_missing_is_noticed(data):
+def test_files_with_missing_fields_do_not_match_the_schema(data):
     assert not validator.is_valid(data)
 
 
 @given(damaged_files())
-def test_what_is_accepted_is_valid(data):
-    """An editor must not warn of what works. (Null is accepted for what is left out; editors may well warn of that.)"""
+def test_every_accepted_file_matches_the_schema(data):
+    """An editor must not warn about an accepted file. Files with null are skipped: only the check accepts it."""
     try:
         file = check(data)
         text = json.dumps(data, allow_nan=False)
@@ -104,7 +104,7 @@ def _is_huge(value) -> bool:
 
 
 @given(st.from_regex(r" ?\+?[0-9]{0,3}\.?[0-9]{0,2}(e[0-9])? ?[a-zA-Z%]{0,3} ?", fullmatch=True))
-def test_amounts_with_units_agree(text):
+def test_accepted_amounts_with_units_match_the_schema(text):
     for name in ("estimate", "memory", "cpu"):
         try:
             check(SIMPLE | {name: text})
@@ -113,17 +113,17 @@ def test_amounts_with_units_agree(text):
         assert validator.is_valid(SIMPLE | {name: text}), name
 
 
-def test_the_file_beside_the_examples_is_this_schema(repository):
+def test_schema_file_beside_the_examples_is_up_to_date(repository):
     """Write it with: python -m gpusquad.spec.schema > examples/jobs/job.schema.json"""
     assert (repository / "examples/jobs/job.schema.json").read_text(encoding="utf-8") == schema_text()
 
 
-def test_each_call_gives_a_copy():
+def test_json_schema_returns_a_copy():
     before = copy.deepcopy(json_schema())
     json_schema()["properties"].clear()
     assert json_schema() == before
 
 
-def test_the_example_files_are_valid(repository):
+def test_example_files_match_the_schema(repository):
     for path in (repository / "examples/jobs").glob("*.yaml"):
         validator.validate(load(path))

@@ -1,4 +1,4 @@
-"""YAML as job files use it."""
+"""Tests for reading the YAML of job files."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from gpusquad.spec.yaml_file import MAX_FILE_BYTES, load
 from tests.spec.data import FULL, ROLES
 
 
-def refused(source) -> Invalid:
+def load_error(source) -> Invalid:
     with pytest.raises(Invalid) as caught:
         load(source)
     return caught.value
@@ -31,31 +31,31 @@ def refused(source) -> Invalid:
         ("|\n  x\n  y", "x\ny"), (".inf", math.inf), ("-.INF", -math.inf), ("<<", "<<"),
     ],
 )  # fmt: skip
-def test_words_mean_what_yaml_1_2_says(text, value):
+def test_scalars_are_read_as_in_yaml_1_2(text, value):
     assert load(f"key: {text}") == {"key": value}
 
 
-def test_on_is_a_name():
+def test_on_is_read_as_a_field_name():
     assert load("after: [{job: a, on: any}]") == {"after": [{"job": "a", "on": "any"}]}
 
 
-def test_not_a_number_is_read_as_such():
+def test_nan_is_read_as_nan():
     assert math.isnan(load("a: .NaN")["a"])
 
 
-def test_a_path_is_read(tmp_path):
+def test_file_is_read_from_a_path(tmp_path):
     path = tmp_path / "job.yaml"
     path.write_bytes("\ufeffname: träin\r\ngpus: 1\r\n".encode())
     assert load(path) == {"name": "träin", "gpus": 1}
 
 
-def test_a_missing_file_is_the_callers_to_tell(tmp_path):
+def test_missing_file_raises_file_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("data", [FULL, ROLES])
-def test_json_is_yaml(data):
+def test_json_is_read_as_yaml(data):
     assert load(json.dumps(data)) == data
 
 
@@ -95,24 +95,24 @@ def test_json_is_yaml(data):
         ("a: " + "x" * MAX_FILE_BYTES, "job file", "larger than 1 MiB"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused_with_its_line(text, where, words):
-    error = refused(text)
+def test_invalid_yaml_is_refused_with_its_line(text, where, words):
+    error = load_error(text)
     assert error.field.endswith(where)
     assert words in str(error)
     assert len(str(error)) < 500
 
 
-def test_the_file_is_named(tmp_path):
+def test_error_names_the_file(tmp_path):
     path = tmp_path / "job.yaml"
     path.write_text("a: 1\na: 2")
-    assert refused(path).field == "job.yaml line 2"
+    assert load_error(path).field == "job.yaml line 2"
     path.write_bytes(b"a: 1\nb: \xff")
-    assert refused(path).field == "job.yaml line 2"
+    assert load_error(path).field == "job.yaml line 2"
     path.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
-    assert refused(path).field == "job.yaml"
+    assert load_error(path).field == "job.yaml"
 
 
 @given(st.text() | st.text(st.sampled_from("ab:- \n[]{}&*!|>'\"#%@`,?~\t0.")))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_read_or_raises_invalid(text):
     with contextlib.suppress(Invalid):
         assert isinstance(load(text), dict)

@@ -1,4 +1,4 @@
-"""Rows to test with."""
+"""Sample rows for the store tests."""
 
 from gpusquad.store.jobs import JobRow
 
@@ -6,11 +6,11 @@ SECOND_US = 1_000_000
 
 
 def job(number: int, **columns) -> JobRow:
-    """Ids and times grow with the number."""
-    return JobRow(**(_usual(number) | columns))
+    """A job row whose ID, submit time and sequence increase with ``number``."""
+    return JobRow(**(_default_columns(number) | columns))
 
 
-def _usual(number: int) -> dict:
+def _default_columns(number: int) -> dict:
     return {
         "id": f"01J{number:023d}",
         "name": f"train-{number}",

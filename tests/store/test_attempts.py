@@ -1,4 +1,4 @@
-"""Attempts, and the usage that is worked out of them."""
+"""Tests for attempt rows and the GPU usage computed from them."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -15,7 +15,7 @@ HOUR_US = 3600 * SECOND_US
 RUN = AttemptRow("01J", 0, "physics", "ada", started_us=HOUR_US, gpu_milli=2500, cards=["n0/0", "n0/1", "n0/2"])
 
 
-def test_an_attempt_is_opened_and_closed_once(database):
+def test_attempt_can_be_opened_and_closed_only_once(database):
     with database.write() as c:
         assert attempts.open(c, RUN)
         assert not attempts.open(c, replace(RUN, started_us=5))
@@ -29,9 +29,9 @@ def test_an_attempt_is_opened_and_closed_once(database):
         assert attempts.of_job(c, "01J") == [closed, replace(RUN, attempt=1)]
 
 
-def test_usage_is_cut_to_the_interval_and_to_now(database):
+def test_usage_is_clipped_to_the_interval_and_the_current_time(database):
     with database.write() as c:
-        attempts.open(c, RUN)  # still runs, since hour 1
+        attempts.open(c, RUN)  # started in hour 1 and still running
         attempts.open(c, replace(RUN, job_id="01K", user="bob", started_us=0, ended_us=4 * HOUR_US, gpu_milli=1000))
         attempts.open(c, replace(RUN, job_id="01L", tenant="maths", started_us=9 * HOUR_US))
     with database.read() as c:
@@ -57,7 +57,7 @@ def test_usage_of_a_large_cluster_over_years_does_not_overflow(database):
 
 
 times_us = st.integers(0, 20).map(lambda hours: hours * HOUR_US) | st.integers(0, 20 * HOUR_US)
-some_attempts = st.lists(
+attempt_lists = st.lists(
     st.builds(
         AttemptRow,
         job_id=st.sampled_from(["a", "b", "c"]),
@@ -75,13 +75,13 @@ some_attempts = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
-    rows=some_attempts,
+    rows=attempt_lists,
     by=st.sampled_from(["tenant", "user", "job"]),
     since_us=times_us,
     until_us=times_us,
     now_us=times_us,
 )
-def test_usage_is_what_counting_by_hand_gives(database, rows, by, since_us, until_us, now_us):
+def test_usage_equals_a_sum_over_all_attempts(database, rows, by, since_us, until_us, now_us):
     with database.write() as c:
         c.execute(attempts.attempts.delete())
         for row in rows:
@@ -89,12 +89,12 @@ def test_usage_is_what_counting_by_hand_gives(database, rows, by, since_us, unti
     with database.read() as c:
         found = attempts.usage(c, by, since_us, until_us, now_us)
     assert [row.gpu_s for row in found] == sorted((row.gpu_s for row in found), reverse=True)
-    counted = {(row.key, row.tenant): (pytest.approx(row.gpu_s), row.jobs, row.attempts) for row in found}
-    assert len(counted) == len(found)
-    assert counted == by_hand(rows, by, since_us, until_us, now_us)
+    usage_by_key = {(row.key, row.tenant): (pytest.approx(row.gpu_s), row.jobs, row.attempts) for row in found}
+    assert len(usage_by_key) == len(found)
+    assert usage_by_key == sum_over_attempts(rows, by, since_us, until_us, now_us)
 
 
-def by_hand(rows, by, since_us, until_us, now_us):
+def sum_over_attempts(rows, by, since_us, until_us, now_us):
     groups = defaultdict(list)
     for row in rows:
         end_us = now_us if row.ended_us is None else row.ended_us

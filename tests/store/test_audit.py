@@ -1,8 +1,10 @@
+"""Tests for the audit log."""
+
 from gpusquad.store import audit
 from gpusquad.store.audit import AuditRow
 
 
-def test_the_newest_come_first_page_by_page(database):
+def test_audit_rows_are_paged_newest_first(database):
     with database.write() as c:
         ids = [audit.append(c, number, "ada", "cancel", f"job-{number}", {"n": number}) for number in range(5)]
     with database.read() as c:
@@ -14,7 +16,7 @@ def test_the_newest_come_first_page_by_page(database):
         assert second.next_cursor is None
 
 
-def test_conditions(database):
+def test_audit_rows_are_filtered_by_actor_action_target_and_time(database):
     with database.write() as c:
         audit.append(c, 1, "ada", "cancel", "j1")
         audit.append(c, 2, "bob", "cancel", "j2")

@@ -1,10 +1,10 @@
-"""How single cards are divided: the newest revision of each card holds."""
+"""Tests for the divide policies of single cards and their revisions."""
 
 from gpusquad.store import card_divides
 from gpusquad.store.card_divides import CardDivideRow
 
 
-def test_the_newest_revision_of_each_card_holds(database):
+def test_latest_returns_the_newest_revision_of_each_card(database):
     with database.write() as c:
         assert card_divides.latest(c) == {}
         first = card_divides.append(c, 1, "ada", "n0/0", "slo")
@@ -17,7 +17,7 @@ def test_the_newest_revision_of_each_card_holds(database):
         }
 
 
-def test_revisions_of_a_card_newest_first(database):
+def test_revisions_of_a_card_are_listed_newest_first(database):
     with database.write() as c:
         numbers = [card_divides.append(c, at_us, "ada", card, "slo") for at_us, card in enumerate("aba")]
         assert [row.revision for row in card_divides.of_card(c, "a")] == [numbers[2], numbers[0]]

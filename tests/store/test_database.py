@@ -1,4 +1,4 @@
-"""Transactions, readers beside the writer, and what happens when the database cannot."""
+"""Tests for transactions, concurrent readers and an unavailable database."""
 
 import json
 import signal
@@ -16,12 +16,12 @@ from sqlalchemy.exc import DBAPIError
 from gpusquad.model.errors import Invalid
 from gpusquad.store import events, jobs, people, settings
 from gpusquad.store.database import Database, StoreUnavailable
-from gpusquad.store.engines import MOST_READERS
+from gpusquad.store.engines import MAX_READERS
 from gpusquad.store.errors import StoreConflict
 from tests.store.examples import job
 
 
-def test_an_exception_undoes_the_whole_write(database):
+def test_exception_rolls_back_the_whole_write(database):
     with database.write() as c:
         jobs.insert(c, [job(1)])
     with pytest.raises(ZeroDivisionError):
@@ -38,7 +38,7 @@ def _start_and_fail(database):
         raise ZeroDivisionError
 
 
-def test_a_write_inside_a_write_is_refused_instead_of_waiting_for_ever(database):
+def test_nested_write_is_refused_instead_of_deadlocking(database):
     with database.write(), pytest.raises(RuntimeError, match="inside a write"), database.write():
         pass
     with database.write() as c:
@@ -50,7 +50,7 @@ def test_a_reader_cannot_write(database):
         settings.put(c, "a", 1)
 
 
-def test_a_reader_sees_one_moment(database):
+def test_reader_sees_one_snapshot(database):
     with database.write() as c:
         settings.put(c, "a", 1)
     with database.read() as reader:
@@ -62,8 +62,8 @@ def test_a_reader_sees_one_moment(database):
         assert settings.get(reader, "a") == 2
 
 
-def test_who_follows_the_events_misses_none(database):
-    """Ids become visible in the order in which they were given out, whoever writes."""
+def test_event_follower_misses_no_event_with_concurrent_writers(database):
+    """Event IDs become visible in the order in which they were assigned, with any number of writers."""
     writers, each = 4, 40
     seen: list[int] = []
     done = threading.Event()
@@ -90,7 +90,7 @@ def test_who_follows_the_events_misses_none(database):
     assert len(seen) == writers * each
 
 
-DIES_IN_A_WRITE = """
+CRASHES_DURING_A_WRITE = """
 import os, sys
 from gpusquad.store import events, jobs
 from gpusquad.store.database import Database
@@ -104,17 +104,17 @@ for attempt in range(1, 20):
 """
 
 
-def test_a_crash_between_state_and_event_leaves_both_or_none(database, database_url):
+def test_crash_between_state_and_event_keeps_both_or_neither(database, database_url):
     with database.write() as c:
         jobs.insert(c, [job(1)])
-    child = subprocess.run([sys.executable, "-c", DIES_IN_A_WRITE, database_url, job(1).id], check=False)
+    child = subprocess.run([sys.executable, "-c", CRASHES_DURING_A_WRITE, database_url, job(1).id], check=False)
     assert child.returncode == -signal.SIGKILL
     with database.read() as c:
         assert jobs.get(c, job(1).id) == job(1, state="running", attempt=6)
         assert [event.attempt for event in events.of_job(c, job(1).id)] == [1, 2, 3, 4, 5, 6]
 
 
-WRITES_ON_AND_ON = """
+WRITES_UNTIL_KILLED = """
 import itertools, sys
 from gpusquad.store import events, jobs
 from gpusquad.store.database import Database
@@ -127,24 +127,24 @@ for attempt in itertools.count(1):
 """
 
 
-def test_a_crash_at_any_moment_loses_nothing_that_was_committed(database, database_url):
+def test_crash_at_any_time_loses_no_committed_write(database, database_url):
     with database.write() as c:
         jobs.insert(c, [job(1)])
-    command = [sys.executable, "-c", WRITES_ON_AND_ON, database_url, job(1).id]
+    command = [sys.executable, "-c", WRITES_UNTIL_KILLED, database_url, job(1).id]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for _ in range(50):
             child.stdout.readline()
         child.kill()
-        told = 50 + len(child.stdout.readlines())
+        reported = 50 + len(child.stdout.readlines())
     with database.write() as c:
-        jobs.change(c, job(1).id, cause="seen")  # waits until the server has noticed that the other one is gone
+        jobs.change(c, job(1).id, cause="seen")  # waits until the server has noticed that the killed process is gone
         (row,) = jobs.unfinished(c)
         assert [event.attempt for event in events.of_job(c, job(1).id)] == list(range(1, row.attempt + 1))
-    assert row.attempt in (told, told + 1)
+    assert row.attempt in (reported, reported + 1)
 
 
-def test_a_row_that_is_there_already(database):
+def test_insert_of_an_existing_row_conflicts(database):
     with database.write() as c:
         jobs.insert(c, [job(1)])
     with pytest.raises(StoreConflict), database.write() as c:
@@ -153,13 +153,13 @@ def test_a_row_that_is_there_already(database):
         assert jobs.count(c) == 1
 
 
-def test_a_row_that_names_a_missing_one(database):
+def test_row_that_refers_to_a_missing_row_conflicts(database):
     with pytest.raises(StoreConflict), database.write() as c:
         people.put_user(c, people.UserRow("ada", tenant="nobody"))
 
 
 @pytest.mark.parametrize("name", ["'; DROP TABLE jobs; --", "ünï🚀cödé", "%_\\/", "tab\tand\nline"])
-def test_any_text_is_kept(database, name):
+def test_any_text_is_stored_unchanged(database, name):
     with database.write() as c:
         jobs.insert(c, [job(1, name=name), job(2)])
     for condition in ({"name": name}, {"text": name}):
@@ -168,8 +168,8 @@ def test_any_text_is_kept(database, name):
 
 
 @pytest.mark.parametrize("name", ["nul\0inside", "half a pair \ud800"])
-def test_text_that_is_no_text_does_no_harm(database, name):
-    """Callers refuse it. PostgreSQL does too, while SQLite takes the first of these."""
+def test_invalid_text_does_not_break_later_writes(database, name):
+    """Callers refuse such text, and so does PostgreSQL. SQLite accepts the first one."""
     with suppress(Invalid), database.write() as c:
         jobs.insert(c, [job(1, name=name)])
     with database.write() as c:
@@ -178,32 +178,32 @@ def test_text_that_is_no_text_does_no_harm(database, name):
 
 
 @pytest.mark.parametrize("condition", [{"name": "\0"}, {"text": "\ud800"}, {"since_us": 2**70}])
-def test_a_filter_that_no_database_understands(database, condition):
+def test_filter_with_an_unstorable_value_finds_nothing(database, condition):
     with suppress(Invalid), database.read() as c:
         assert jobs.find(c, jobs.JobFilter(**condition)).items == []
     with database.read() as c:
         assert jobs.count(c) == 0
 
 
-def test_a_number_that_is_too_large(database):
+def test_number_beyond_64_bits_is_refused(database):
     with pytest.raises(Invalid, match="cannot hold"), database.write() as c:
         jobs.insert(c, [job(1, submitted_us=2**63)])
 
 
-def test_json_comes_back_as_it_went(database):
+def test_json_round_trips_unchanged(database):
     value = {"z": 1, "a": [1.5, None, True, "nul\0", "\ud800", 2**80, -0.0], "ünï": {"": {}}}
     with database.write() as c:
         settings.put(c, "all", value)
     with database.read() as c:
-        assert json.dumps(settings.get(c, "all")) == json.dumps(value)  # the order of keys too
+        assert json.dumps(settings.get(c, "all")) == json.dumps(value)  # compares the order of keys too
 
 
-def test_json_has_no_nan(database):
+def test_nan_is_refused_in_json(database):
     with pytest.raises(Exception, match="not JSON compliant"), database.write() as c:
         settings.put(c, "a", float("nan"))
 
 
-def test_errors_do_not_show_what_was_written(database):
+def test_errors_do_not_show_statement_parameters(database):
     with database.write() as c:
         people.put_tenant(c, people.TenantRow("physics"))
         people.put_user(c, people.UserRow("ada", "physics"))
@@ -212,15 +212,15 @@ def test_errors_do_not_show_what_was_written(database):
     assert "swordfish" not in str(caught.value)
 
 
-def test_a_wrong_statement_is_not_worth_trying_again(database):
+def test_invalid_statement_is_not_reported_as_unavailable(database):
     with pytest.raises(DBAPIError), database.write() as c:
         c.execute(text("SELECT * FROM nothing_like_that"))
 
 
-# -- when it cannot ------------------------------------------------------------------------------------------------
+# -- unavailable database ------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_under_sqlite(tmp_path):
+def test_sqlite_write_fails_as_unavailable_when_the_disk_is_full(tmp_path):
     database = Database(tmp_path / "gpusquad.db")
     database.migrate()
     with database.write() as c:
@@ -237,7 +237,7 @@ def test_a_full_disk_under_sqlite(tmp_path):
     database.close()
 
 
-def test_a_locked_sqlite_file(tmp_path):
+def test_sqlite_write_fails_as_unavailable_when_the_file_is_locked(tmp_path):
     path = tmp_path / "gpusquad.db"
     database = Database(path, wait_s=0.01)
     database.migrate()
@@ -254,14 +254,14 @@ def test_a_locked_sqlite_file(tmp_path):
     database.close()
 
 
-def test_more_readers_than_connections(tmp_path):
+def test_read_fails_as_unavailable_when_all_connections_are_in_use(tmp_path):
     database = Database(tmp_path / "gpusquad.db", wait_s=0.01)
     with ExitStack() as readers:
-        for _ in range(MOST_READERS):
+        for _ in range(MAX_READERS):
             readers.enter_context(database.read())
         with pytest.raises(StoreUnavailable, match="in use"), database.read():
             pass
-        with database.write():  # has a connection of its own
+        with database.write():  # the writer has its own connection
             pass
     with database.read():
         pass
@@ -269,13 +269,13 @@ def test_more_readers_than_connections(tmp_path):
 
 
 @pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
-def test_how_sqlite_is_set_up(tmp_path, synchronous):
-    wanted = {"journal_mode": "wal", "synchronous": {"NORMAL": 1, "FULL": 2}[synchronous], "foreign_keys": 1}
+def test_sqlite_connections_use_the_configured_pragmas(tmp_path, synchronous):
+    expected = {"journal_mode": "wal", "synchronous": {"NORMAL": 1, "FULL": 2}[synchronous], "foreign_keys": 1}
     database = Database(tmp_path / "gpusquad.db", synchronous=synchronous)
     for transaction in (database.write, database.read):
         with transaction() as c:
-            told = {name: c.execute(text(f"PRAGMA {name}")).scalar() for name in wanted}
-        assert told == wanted
+            actual = {name: c.execute(text(f"PRAGMA {name}")).scalar() for name in expected}
+        assert actual == expected
     database.close()
 
 
@@ -284,14 +284,14 @@ CODES = {"disk_full": "53100", "too_many_connections": "53300", "deadlock": "40P
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_what_postgresql_says_when_it_cannot(database, code):
+def test_postgresql_resource_errors_are_reported_as_unavailable(database, code):
     with pytest.raises(StoreUnavailable), database.write() as c:
         c.execute(text(f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$"))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_postgresql_goes_away_and_comes_back(database, postgresql_server, how):
+def test_database_recovers_after_a_postgresql_restart(database, postgresql_server, stop_signal):
     database.own()
     with database.write() as c:
         jobs.insert(c, [job(1)])
@@ -299,7 +299,7 @@ def test_postgresql_goes_away_and_comes_back(database, postgresql_server, how):
         assert jobs.count(c) == 1
     try:
         with pytest.raises(StoreUnavailable):
-            _write_while_it_stops(database, postgresql_server, how)
+            _write_during_shutdown(database, postgresql_server, stop_signal)
         for transaction in (database.read, database.write):
             with pytest.raises(StoreUnavailable), transaction() as c:
                 jobs.count(c)
@@ -312,8 +312,8 @@ def test_postgresql_goes_away_and_comes_back(database, postgresql_server, how):
         assert jobs.count(c) == 2
 
 
-def _write_while_it_stops(database, server, how):
+def _write_during_shutdown(database, server, stop_signal):
     with database.write() as c:
         jobs.insert(c, [job(2)])
-        server.stop(how)
+        server.stop(stop_signal)
         jobs.insert(c, [job(3)])

@@ -1,4 +1,4 @@
-"""The story of a job, and of all jobs."""
+"""Tests for job events."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.store.examples import job
 
 
 @pytest.fixture
-def told(database):
+def database_with_events(database):
     """Six events of three jobs: the first two belong to one tenant, the third to another."""
     with database.write() as c:
         jobs.insert(c, [job(1), job(2), job(3, tenant="maths")])
@@ -17,7 +17,7 @@ def told(database):
     return database
 
 
-def test_an_event_comes_back_as_it_went(database):
+def test_event_round_trips_unchanged(database):
     with database.write() as c:
         jobs.insert(c, [job(1)])
         first = events.append(c, job(1).id, 5, "submitted", "pending", 0)
@@ -33,16 +33,16 @@ def test_an_event_comes_back_as_it_went(database):
         ]
 
 
-def test_events_of_a_job(told):
-    with told.read() as c:
+def test_events_of_a_job_are_listed_in_order(database_with_events):
+    with database_with_events.read() as c:
         assert [event.at_us for event in events.of_job(c, job(2).id)] == [1, 4]
         first = events.of_job(c, job(2).id, limit=1)
         assert [event.at_us for event in first] == [1]
         assert [event.at_us for event in events.of_job(c, job(2).id, after=first[0].id)] == [4]
 
 
-def test_events_of_everybody_and_of_a_tenant(told):
-    with told.read() as c:
+def test_events_are_listed_for_all_jobs_or_for_one_tenant(database_with_events):
+    with database_with_events.read() as c:
         everything = events.after(c, 0)
         assert [event.at_us for event in everything] == [0, 1, 2, 3, 4, 5]
         assert [event.at_us for event in events.after(c, everything[2].id, limit=2)] == [3, 4]
@@ -51,9 +51,9 @@ def test_events_of_everybody_and_of_a_tenant(told):
         assert events.last_id(c) == everything[-1].id
 
 
-def test_no_id_is_given_out_twice(told):
-    """Whoever follows by id would miss an event whose id is not larger than one seen before."""
-    with told.write() as c:
+def test_event_id_is_never_reused(database_with_events):
+    """A follower asks for events after the last ID it has seen, so a reused ID would be missed."""
+    with database_with_events.write() as c:
         last = events.last_id(c)
         c.execute(events.events.delete())
         assert events.last_id(c) == 0

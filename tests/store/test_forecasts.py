@@ -1,3 +1,5 @@
+"""Tests for start forecasts and their accuracy."""
+
 from statistics import median
 
 import pytest
@@ -9,7 +11,7 @@ from gpusquad.store.forecasts import ForecastAccuracy, ForecastRow
 from tests.store.examples import SECOND_US
 
 
-def test_a_start_settles_all_open_forecasts_of_its_job(database):
+def test_settle_records_the_start_in_all_open_forecasts_of_the_job(database):
     with database.write() as c:
         forecasts.add(c, ForecastRow("a", 1, 10, 20))
         forecasts.add(c, ForecastRow("a", 2, 11, 21))
@@ -21,18 +23,18 @@ def test_a_start_settles_all_open_forecasts_of_its_job(database):
         assert forecasts.of_job(c, "b")[0].truth_us is None
 
 
-def test_nothing_to_judge_by(database):
+def test_accuracy_is_empty_without_settled_forecasts(database):
     with database.write() as c:
         forecasts.add(c, ForecastRow("a", 1, 10, 20))
         assert forecasts.accuracy(c, 0) == ForecastAccuracy(0, None, None)
 
 
-us = st.integers(0, 1000).map(lambda second: second * SECOND_US)
+times_us = st.integers(0, 1000).map(lambda second: second * SECOND_US)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
-@given(rows=st.lists(st.tuples(us, us, st.none() | us), max_size=9), since_us=us)
-def test_accuracy_is_what_counting_by_hand_gives(database, rows, since_us):
+@given(rows=st.lists(st.tuples(times_us, times_us, st.none() | times_us), max_size=9), since_us=times_us)
+def test_accuracy_equals_a_direct_computation(database, rows, since_us):
     with database.write() as c:
         c.execute(forecasts.forecasts.delete())
         for number, (mid_us, late_us, truth_us) in enumerate(rows):
@@ -41,5 +43,7 @@ def test_accuracy_is_what_counting_by_hand_gives(database, rows, since_us):
     settled = [row for row in rows if row[2] is not None and row[2] >= since_us]
     assert found.count == len(settled)
     if settled:
-        assert found.within_ratio == sum(truth <= mid + late for mid, late, truth in settled) / len(settled)
-        assert found.median_error_s == pytest.approx(median(abs(truth - mid) for mid, _, truth in settled) / SECOND_US)
+        assert found.within_ratio == sum(actual <= mid + late for mid, late, actual in settled) / len(settled)
+        assert found.median_error_s == pytest.approx(
+            median(abs(actual - mid) for mid, _, actual in settled) / SECOND_US
+        )

@@ -1,4 +1,4 @@
-"""Jobs: kept whole, found by every condition, listed page by page."""
+"""Tests for job rows: storage, filters and paging."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ FULL = job(
 )
 
 
-def test_a_job_comes_back_as_it_went(database):
+def test_job_round_trips_unchanged(database):
     with database.write() as c:
         jobs.insert(c, [FULL, job(2)])
         jobs.insert(c, [])
@@ -47,7 +47,7 @@ def test_a_job_comes_back_as_it_went(database):
         assert jobs.get(c, "none") is None
 
 
-def test_states_of_the_core_are_kept_as_text(database):
+def test_job_states_are_stored_as_text(database):
     with database.write() as c:
         jobs.insert(c, [job(1, state=JobState.RUNNING), job(2)])
         jobs.change(c, job(2).id, state=JobState.LOST)
@@ -57,7 +57,7 @@ def test_states_of_the_core_are_kept_as_text(database):
         assert jobs.count(c, JobFilter(states=frozenset({JobState.LOST}))) == 1
 
 
-def test_change(database):
+def test_change_updates_only_the_given_columns(database):
     with database.write() as c:
         jobs.insert(c, [FULL, job(2)])
         jobs.change(c, FULL.id, state="succeeded", stop=None, result={"exit_code": 0})
@@ -68,17 +68,17 @@ def test_change(database):
 
 
 @pytest.mark.parametrize("columns", [{"colour": 1}, {"id": "other"}])
-def test_change_of_what_cannot_be_changed(database, columns):
+def test_change_of_an_unknown_or_fixed_column_is_refused(database, columns):
     with pytest.raises(TypeError), database.write() as c:
         jobs.change(c, "a", **columns)
 
 
-def test_change_of_a_job_that_is_not_there(database):
+def test_change_of_a_missing_job_is_refused(database):
     with pytest.raises(KeyError), database.write() as c:
         jobs.change(c, "none", state="running")
 
 
-def test_unfinished_come_in_the_order_of_arrival(database):
+def test_unfinished_jobs_are_listed_in_order_of_arrival(database):
     states = (*jobs.UNFINISHED_STATES, *jobs.FINAL_STATES)
     rows = [job(number, state=state, sequence=100 - number) for number, state in enumerate(states)]
     with database.write() as c:
@@ -87,20 +87,20 @@ def test_unfinished_come_in_the_order_of_arrival(database):
         assert [row.state for row in jobs.unfinished(c)] == list(reversed(jobs.UNFINISHED_STATES))
 
 
-def test_sequence_counts_on(database):
+def test_next_sequence_follows_the_largest_stored_one(database):
     with database.write() as c:
         assert jobs.next_sequence(c) == 1
         jobs.insert(c, [job(1, sequence=41)])
         assert jobs.next_sequence(c) == 42
 
 
-def test_a_group(database):
+def test_jobs_of_a_group_are_listed_in_order_of_arrival(database):
     with database.write() as c:
         jobs.insert(c, [job(1, group_id="g", sequence=9), job(2, group_id="g"), job(3)])
         assert [row.id for row in jobs.by_group(c, "g")] == [job(2).id, job(1).id]
 
 
-def test_who_waits_for_a_job(database):
+def test_waiting_on_lists_held_jobs_that_depend_on_a_job(database):
     first, other = {"job": job(1).id, "on": "success"}, {"job": job(2).id, "on": "any"}
     rows = [
         job(1),
@@ -119,7 +119,7 @@ def test_who_waits_for_a_job(database):
         assert [row.id for row in jobs.waiting_on(c, job(2).id)] == [job(3).id, job(6).id]
 
 
-def test_by_prefix(database):
+def test_jobs_are_found_by_id_prefix(database):
     ids = ["01JABC", "01JABD", "01JB", "01jabc"]
     with database.write() as c:
         jobs.insert(c, [job(number, id=id_) for number, id_ in enumerate(ids)])
@@ -163,7 +163,7 @@ MIXED = [
         (JobFilter(since_us=20 * SECOND_US, until_us=30 * SECOND_US, sort="-ended"), [5, 3]),
     ],
 )
-def test_every_condition(database, where, numbers):
+def test_filter_finds_counts_and_pages_the_matching_jobs(database, where, numbers):
     with database.write() as c:
         jobs.insert(c, MIXED)
     ids = [job(number).id for number in numbers]
@@ -176,7 +176,7 @@ def test_every_condition(database, where, numbers):
 
 
 def pages(c, where, limit):
-    """All ids, page by page."""
+    """Yields all job IDs, reading one page at a time."""
     cursor, more = None, True
     while more:
         page = jobs.find(c, where, limit, cursor)
@@ -185,19 +185,19 @@ def pages(c, where, limit):
         cursor, more = page.next_cursor, page.next_cursor is not None
 
 
-def test_count_by_state(database):
+def test_jobs_are_counted_by_state(database):
     with database.write() as c:
         jobs.insert(c, [*MIXED, job(6)])
         assert jobs.count_by_state(c, JobFilter(tenants=["physics"])) == {"running": 1, "succeeded": 1, "pending": 1}
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "!!", "bnVsbA", "WzFd", "\0", "é", "W" * 100_000])
-def test_a_cursor_that_we_never_gave_out(database, cursor):
+def test_invalid_cursor_is_refused(database, cursor):
     with pytest.raises(Invalid, match="cursor"), database.read() as c:
         jobs.find(c, JobFilter(), 10, cursor)
 
 
-def test_a_cursor_of_another_order(database):
+def test_cursor_of_another_sort_order_is_refused(database):
     with database.write() as c:
         jobs.insert(c, MIXED)
         cursor = jobs.find(c, JobFilter(), 1).next_cursor
@@ -205,14 +205,14 @@ def test_a_cursor_of_another_order(database):
             jobs.find(c, JobFilter(sort="submitted"), 1, cursor)
 
 
-def test_an_order_that_does_not_exist(database):
+def test_unknown_sort_order_is_refused(database):
     with pytest.raises(Invalid, match="colour"), database.read() as c:
         jobs.find(c, JobFilter(sort="colour"))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("sort", ["-submitted", "submitted", "-ended"])
-def test_pages_stay_put_while_jobs_come(database, sort):
-    """Whoever was there at the beginning is seen exactly once, though jobs come before, between and behind."""
+def test_paging_is_stable_while_jobs_are_inserted(database, sort):
+    """Every job of the start is listed exactly once, although jobs are inserted before, between and after them."""
     old = [job(2 * number, submitted_us=number // 7, ended_us=number // 5) for number in range(3000)]
     with database.write() as c:
         jobs.insert(c, old)
@@ -229,9 +229,9 @@ def test_pages_stay_put_while_jobs_come(database, sort):
             jobs.insert(c, [replace(row, id=row.id + "N") for row in new])
             number += 40
     assert len(seen) == len(set(seen))
-    wanted = {row.id for row in old}
+    old_ids = {row.id for row in old}
     times = {row.id: (row.ended_us if sort == "-ended" else row.submitted_us, row.id) for row in old}
-    assert [id_ for id_ in seen if id_ in wanted] == sorted(wanted, key=times.__getitem__, reverse=sort[0] == "-")
+    assert [id_ for id_ in seen if id_ in old_ids] == sorted(old_ids, key=times.__getitem__, reverse=sort[0] == "-")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
@@ -241,16 +241,16 @@ def test_pages_stay_put_while_jobs_come(database, sort):
     sort=st.sampled_from(["-submitted", "submitted"]),
     states=st.none() | st.sets(st.sampled_from(["pending", "failed", "lost"])).map(sorted),
 )
-def test_all_pages_together_are_the_list(database, times, limit, sort, states):
+def test_pages_together_equal_the_sorted_list(database, times, limit, sort, states):
     rows = [job(number, submitted_us=time_us, state=state) for number, (time_us, state) in enumerate(times)]
     with database.write() as c:
         c.execute(jobs.jobs.delete())
         jobs.insert(c, rows)
-    wanted = sorted((row.submitted_us, row.id) for row in rows if states is None or row.state in states)
+    expected = sorted((row.submitted_us, row.id) for row in rows if states is None or row.state in states)
     if sort == "-submitted":
-        wanted.reverse()
+        expected.reverse()
     with database.read() as c:
-        assert list(pages(c, JobFilter(states=states, sort=sort), limit)) == [id_ for _, id_ in wanted]
+        assert list(pages(c, JobFilter(states=states, sort=sort), limit)) == [id_ for _, id_ in expected]
 
 
 @pytest.mark.parametrize(
@@ -267,15 +267,15 @@ def test_all_pages_together_are_the_list(database, times, limit, sort, states):
     ],
 )
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_pages_come_out_of_an_index_in_order(database, where):
-    """The plan shows neither a scan of the table nor a sort of more than the page."""
-    plans: list[str] = []
+def test_pages_are_read_from_a_covering_index(database, where):
+    """The query plan neither scans the table nor sorts more than the page."""
+    statements: list[str] = []
     with database.read() as c:
         raw = c.connection.driver_connection
-        raw.set_trace_callback(plans.append)
+        raw.set_trace_callback(statements.append)
         jobs.find(c, where, 10)
         raw.set_trace_callback(None)
-        query = next(line for line in plans if line.startswith("SELECT"))
+        query = next(line for line in statements if line.startswith("SELECT"))
         steps = [row[3] for row in c.exec_driver_sql("EXPLAIN QUERY PLAN " + query)]
     inner = steps[1 : next(number for number, step in enumerate(steps) if step.startswith("SCAN anon"))]
     assert inner

@@ -1,4 +1,4 @@
-"""The steps lead to the schema that the code uses, on both databases."""
+"""Tests that the migrations produce the schema of the code on SQLite and PostgreSQL."""
 
 import sqlite3
 
@@ -13,7 +13,7 @@ from gpusquad.store.tables import metadata
 from gpusquad.store.urls import parse
 
 
-def test_the_steps_lead_to_the_tables(blank_url):
+def test_migrations_produce_the_tables_of_the_code(blank_url):
     database = Database(blank_url)
     database.migrate()
     with database.read() as c:
@@ -21,20 +21,20 @@ def test_the_steps_lead_to_the_tables(blank_url):
     database.close()
 
 
-def test_sqlite_gets_exactly_the_tables_of_the_code(tmp_path):
-    """The comparison above knows nothing of AUTOINCREMENT and of tables without row numbers; the text does."""
-    migrated, made = tmp_path / "migrated.db", tmp_path / "made.db"
+def test_sqlite_migrations_produce_the_same_schema_as_create_all(tmp_path):
+    """Compares the SQL text, because ``compare_metadata`` ignores AUTOINCREMENT and WITHOUT ROWID."""
+    migrated, created = tmp_path / "migrated.db", tmp_path / "made.db"
     Database(migrated).migrate()
-    metadata.create_all(create_engine(f"sqlite:///{made}"))
-    assert schema_of(migrated) == schema_of(made)
+    metadata.create_all(create_engine(f"sqlite:///{created}"))
+    assert schema_of(migrated) == schema_of(created)
 
 
-def test_postgresql_gets_exactly_the_tables_of_the_code(postgresql_server):
-    """Neither does it compare how texts are ordered."""
-    migrated, made = postgresql_server.add("template0"), postgresql_server.add("template0")
+def test_postgresql_migrations_produce_the_same_schema_as_create_all(postgresql_server):
+    """Compares the columns, because ``compare_metadata`` ignores collations."""
+    migrated, created = postgresql_server.add("template0"), postgresql_server.add("template0")
     Database(postgresql_server.url(migrated)).migrate()
-    metadata.create_all(create_engine(parse(postgresql_server.url(made))))
-    assert columns_of(postgresql_server.url(migrated)) == columns_of(postgresql_server.url(made))
+    metadata.create_all(create_engine(parse(postgresql_server.url(created))))
+    assert columns_of(postgresql_server.url(migrated)) == columns_of(postgresql_server.url(created))
 
 
 def columns_of(url):
@@ -54,28 +54,28 @@ def schema_of(path):
     return {name: " ".join(sql.split()) for name, sql in rows if sql and name != "alembic_version"}
 
 
-def test_twice_is_once(database):
-    before = history_of(database)
+def test_second_migration_changes_nothing(database):
+    before = applied_versions(database)
     database.migrate()
-    assert history_of(database) == before
+    assert applied_versions(database) == before
 
 
-def history_of(database):
+def applied_versions(database):
     with database.read() as c:
         return c.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
 
 
-def test_a_database_of_a_newer_release_is_refused(database):
+def test_database_of_a_newer_release_is_refused(database):
     with database.write() as c:
         c.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(StoreTooNew, match="9999"):
         database.migrate()
 
 
-def test_a_step_that_fails_leaves_nothing_behind(blank_url):
+def test_failed_migration_leaves_the_database_unchanged(blank_url):
     database = Database(blank_url)
     with database.write() as c:
-        c.execute(text("CREATE TABLE tokens (id integer)"))  # in the way of a later part of the first step
+        c.execute(text("CREATE TABLE tokens (id integer)"))  # conflicts with a later part of the first migration
     with pytest.raises(Exception, match="tokens"):
         database.migrate()
     with database.read() as c:

@@ -1,3 +1,5 @@
+"""Tests for notice rules and the notice outbox."""
+
 import pytest
 
 from gpusquad.store import notices
@@ -15,7 +17,7 @@ def add(c, rule_id, created_us):
     return notices.add(c, rule_id, "01J", "failed", "train-1 failed", "exit code 1", created_us)
 
 
-def test_rules(database, rule_id):
+def test_rules_are_added_listed_and_removed(database, rule_id):
     with database.write() as c:
         other = notices.add_rule(c, "bob", ["failed"], "json://host", "", 2)
         ada = RuleRow(rule_id, "ada", ["failed", "started"], "mailto://ada@lab", "mail", 1)
@@ -27,7 +29,7 @@ def test_rules(database, rule_id):
         assert notices.rule(c, other) is None
 
 
-def test_a_message_is_tried_again_and_arrives(database, rule_id):
+def test_failed_notice_is_retried_and_sent(database, rule_id):
     with database.write() as c:
         id_ = add(c, rule_id, 10)
         assert notices.get(c, id_) == NoticeRow(
@@ -38,17 +40,17 @@ def test_a_message_is_tried_again_and_arrives(database, rule_id):
         notices.failed(c, id_, "no route", next_us=50)
         assert notices.due(c, 49) == []
         assert notices.next_due_us(c) == 50
-        (again,) = notices.due(c, 50)
-        assert (again.tries, again.error) == (1, "no route")
+        (retried,) = notices.due(c, 50)
+        assert (retried.tries, retried.error) == (1, "no route")
         notices.sent(c, id_)
         assert notices.due(c, 10**9) == []
         assert notices.next_due_us(c) is None
-        arrived = notices.get(c, id_)
-        assert arrived is not None
-        assert (arrived.state, arrived.tries, arrived.error) == ("sent", 2, "")
+        delivered = notices.get(c, id_)
+        assert delivered is not None
+        assert (delivered.state, delivered.tries, delivered.error) == ("sent", 2, "")
 
 
-def test_a_message_is_given_up_and_revived(database, rule_id):
+def test_dead_notice_can_be_retried(database, rule_id):
     with database.write() as c:
         id_ = add(c, rule_id, 10)
         assert not notices.retry(c, id_, 20)
@@ -60,13 +62,13 @@ def test_a_message_is_given_up_and_revived(database, rule_id):
         assert [(row.tries, row.next_us) for row in notices.due(c, 20)] == [(0, 20)]
 
 
-def test_the_longest_overdue_come_first(database, rule_id):
+def test_due_notices_are_listed_longest_overdue_first(database, rule_id):
     with database.write() as c:
         ids = [add(c, rule_id, created_us) for created_us in (30, 10, 20)]
         assert [row.id for row in notices.due(c, 100, limit=2)] == [ids[1], ids[2]]
 
 
-def test_the_outbox_page_by_page(database, rule_id):
+def test_outbox_is_paged_newest_first(database, rule_id):
     with database.write() as c:
         other = notices.add_rule(c, "bob", [], "json://host", "", 2)
         ids = [add(c, rule_id, number) for number in range(4)] + [add(c, other, 9)]
@@ -78,13 +80,13 @@ def test_the_outbox_page_by_page(database, rule_id):
         assert [row.id for row in notices.outbox(c, "sent").items] == [ids[0]]
 
 
-def test_messages_go_with_their_rule(database, rule_id):
+def test_notices_are_removed_with_their_rule(database, rule_id):
     with database.write() as c:
         id_ = add(c, rule_id, 1)
         notices.remove_rule(c, rule_id)
         assert notices.get(c, id_) is None
 
 
-def test_a_message_needs_a_rule(database):
+def test_notice_without_a_rule_conflicts(database):
     with pytest.raises(StoreConflict), database.write() as c:
         add(c, 12345, 1)

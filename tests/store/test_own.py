@@ -1,4 +1,4 @@
-"""One server a database."""
+"""Tests that only one server process can own a database."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from sqlalchemy import text
 from gpusquad.store import settings
 from gpusquad.store.database import Database, StoreInUse, StoreUnavailable
 
-OWNS = """
+CLAIMS_THE_DATABASE = """
 import sys
 from gpusquad.store.database import Database, StoreInUse
 database = Database(sys.argv[1])
@@ -25,42 +25,42 @@ else:
 
 
 @contextmanager
-def another_process(url):
-    """Tries to own the database, says how that went, and keeps it until it is killed or the block ends."""
-    command = [sys.executable, "-c", OWNS, url]
+def claiming_process(url):
+    """A process that claims the database and holds it until it ends, and the first line of its output."""
+    command = [sys.executable, "-c", CLAIMS_THE_DATABASE, url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         yield child, child.stdout.readline().strip()
 
 
-def test_a_second_process_is_refused_and_told_whom_to_look_for(database, database_url):
-    with another_process(database_url) as (child, said):
-        assert said == "owned"
+def test_second_owner_is_refused_with_the_process_id_of_the_first(database, database_url):
+    with claiming_process(database_url) as (child, result):
+        assert result == "owned"
         with pytest.raises(StoreInUse, match=f"process {child.pid} on "):
             database.own()
-        with database.read() as c:  # looking is free
+        with database.read() as c:  # reading needs no claim
             assert settings.get(c, "a") is None
     database.own()
-    with another_process(database_url) as (_, said):
-        assert "another server" in said
+    with claiming_process(database_url) as (_, result):
+        assert "another server" in result
 
 
-def test_a_killed_owner_leaves_no_claim(database, database_url):
-    with another_process(database_url) as (child, said):
-        assert said == "owned"
+def test_claim_is_released_when_the_owner_is_killed(database, database_url):
+    with claiming_process(database_url) as (child, result):
+        assert result == "owned"
         child.kill()
         child.wait()
-        for _ in range(1000):  # PostgreSQL notices a moment later
+        for _ in range(1000):  # PostgreSQL releases the claim with a short delay
             try:
                 database.own()
                 break
             except StoreInUse:
                 continue
         else:
-            pytest.fail("the claim outlived its process")
+            pytest.fail("the claim remained after its process was killed")
 
 
-def test_claims_in_one_process(database, database_url):
+def test_second_claim_in_one_process_is_refused_until_the_first_is_closed(database, database_url):
     database.own()
     database.own()
     second = Database(database_url)
@@ -73,7 +73,7 @@ def test_claims_in_one_process(database, database_url):
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_who_lost_the_claim_with_its_session_cannot_write(database, database_url):
+def test_write_is_refused_when_another_server_took_over_the_lost_claim(database, database_url):
     database.own()
     with pytest.raises(StoreUnavailable), database.write() as c:
         c.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
@@ -90,7 +90,7 @@ def test_who_lost_the_claim_with_its_session_cannot_write(database, database_url
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_two_schemas_of_one_database_are_two_stores(database, database_url):
+def test_schemas_of_one_database_are_owned_separately(database, database_url):
     with database.write() as c:
         c.execute(text("CREATE SCHEMA other"))
     database.own()

@@ -1,3 +1,5 @@
+"""Tests for tenants, users and tokens."""
+
 import pytest
 
 from gpusquad.store import people
@@ -10,7 +12,7 @@ TOKEN = TokenRow("01J", "ada", "laptop", "hash-of-it", ["read", "submit"], creat
 
 
 @pytest.fixture
-def peopled(database):
+def database_with_people(database):
     with database.write() as c:
         people.put_tenant(c, PHYSICS)
         people.put_tenant(c, TenantRow("arts"))
@@ -20,8 +22,8 @@ def peopled(database):
     return database
 
 
-def test_all_come_back_as_they_went(peopled):
-    with peopled.read() as c:
+def test_tenants_users_and_tokens_round_trip_unchanged(database_with_people):
+    with database_with_people.read() as c:
         assert people.tenant(c, "physics") == PHYSICS
         assert people.tenants(c) == [TenantRow("arts"), PHYSICS]
         assert people.user(c, "ada") == ADA
@@ -32,26 +34,26 @@ def test_all_come_back_as_they_went(peopled):
         assert people.tokens(c, "bob") == []
 
 
-def test_what_is_not_there(peopled):
-    with peopled.write() as c:
-        for look in (people.tenant, people.user, people.token, people.token_by_hash):
-            assert look(c, "x") is None
+def test_missing_rows_are_reported_as_missing(database_with_people):
+    with database_with_people.write() as c:
+        for lookup in (people.tenant, people.user, people.token, people.token_by_hash):
+            assert lookup(c, "x") is None
         assert not people.remove_tenant(c, "x")
         assert not people.remove_user(c, "x")
         assert not people.revoke_token(c, "x", 1)
         people.touch_token(c, "x", 1)
 
 
-def test_settings_change(peopled):
-    with peopled.write() as c:
+def test_put_replaces_a_tenant_and_a_user(database_with_people):
+    with database_with_people.write() as c:
         people.put_tenant(c, TenantRow("physics", weight=1.0))
         people.put_user(c, UserRow("ada", "arts", "viewer"))
         assert people.tenant(c, "physics") == TenantRow("physics", weight=1.0)
         assert people.users(c, "arts")[0] == UserRow("ada", "arts", "viewer")
 
 
-def test_a_token_is_used_and_revoked_once(peopled):
-    with peopled.write() as c:
+def test_token_records_its_last_use_and_first_revocation(database_with_people):
+    with database_with_people.write() as c:
         people.touch_token(c, "01J", 7)
         assert people.revoke_token(c, "01J", 8)
         assert not people.revoke_token(c, "01J", 9)
@@ -60,18 +62,18 @@ def test_a_token_is_used_and_revoked_once(peopled):
     assert (token.last_used_us, token.revoked_us) == (7, 8)
 
 
-def test_two_tokens_cannot_have_one_hash(peopled):
-    with pytest.raises(StoreConflict), peopled.write() as c:
+def test_duplicate_token_hash_conflicts(database_with_people):
+    with pytest.raises(StoreConflict), database_with_people.write() as c:
         people.add_token(c, TokenRow("01K", "bob", "", "hash-of-it", [], 1))
 
 
-def test_a_tenant_with_users_stays(peopled):
-    with pytest.raises(StoreConflict), peopled.write() as c:
+def test_tenant_with_users_cannot_be_removed(database_with_people):
+    with pytest.raises(StoreConflict), database_with_people.write() as c:
         people.remove_tenant(c, "physics")
 
 
-def test_tokens_go_with_their_user(peopled):
-    with peopled.write() as c:
+def test_tokens_are_removed_with_their_user(database_with_people):
+    with database_with_people.write() as c:
         assert people.remove_user(c, "ada")
         assert people.tokens(c) == []
         assert people.remove_tenant(c, "physics")

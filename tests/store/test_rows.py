@@ -1,4 +1,4 @@
-"""Dataclasses and tables say the same."""
+"""Tests that the row dataclasses match the tables."""
 
 from dataclasses import fields
 
@@ -23,7 +23,7 @@ from gpusquad.store import (
 )
 from gpusquad.store.tables import metadata
 
-PAIRS = {
+ROW_CLASSES = {
     "jobs": jobs.JobRow,
     "events": events.EventRow,
     "attempts": attempts.AttemptRow,
@@ -44,15 +44,15 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("table", PAIRS)
-def test_a_row_has_the_columns_of_its_table_in_their_order(table):
-    assert [field.name for field in fields(PAIRS[table])] == [column.name for column in metadata.tables[table].c]
+@pytest.mark.parametrize("table", ROW_CLASSES)
+def test_row_class_has_the_columns_of_its_table_in_order(table):
+    assert [field.name for field in fields(ROW_CLASSES[table])] == [column.name for column in metadata.tables[table].c]
 
 
-def test_every_table_has_its_row():
-    assert set(metadata.tables) - set(PAIRS) == {"job_waits"}
+def test_every_table_has_a_row_class():
+    assert set(metadata.tables) - set(ROW_CLASSES) == {"job_waits"}
 
 
-def test_the_states_are_those_of_the_state_table():
+def test_final_and_unfinished_states_match_the_job_states():
     assert set(jobs.FINAL_STATES) == FINAL
     assert set(jobs.UNFINISHED_STATES) == set(JobState) - FINAL

@@ -1,11 +1,11 @@
-"""The small tables: settings, revisions of the policy, marks."""
+"""Tests for settings, policy revisions and marks."""
 
 from gpusquad.store import marks, policy, settings
 from gpusquad.store.marks import MarkRow
 from gpusquad.store.policy import PolicyRow
 
 
-def test_settings(database):
+def test_settings_are_stored_replaced_and_removed(database):
     with database.write() as c:
         assert settings.get(c, "clock") is None
         assert settings.get(c, "clock", 7) == 7
@@ -18,7 +18,7 @@ def test_settings(database):
         assert not settings.remove(c, "clock")
 
 
-def test_revisions_of_the_policy(database):
+def test_policy_revisions_are_listed_newest_first(database):
     with database.write() as c:
         assert policy.latest(c) is None
         first = policy.append(c, 1, "ada", {"mode": "fair"})
@@ -29,7 +29,7 @@ def test_revisions_of_the_policy(database):
         assert len(policy.all(c, 1)) == 1
 
 
-def test_marks(database):
+def test_marks_are_stored_filtered_and_removed(database):
     drain = MarkRow("01A", "drain", "n1", 5, None, "ada", "fan")
     window = MarkRow("01B", "window", "n1", 3, 9, "bob", "firmware")
     with database.write() as c:

@@ -1,3 +1,5 @@
+"""Tests for trimming old rows."""
+
 from gpusquad.store import events, forecasts, jobs, notices, samples
 from gpusquad.store.forecasts import ForecastRow
 from gpusquad.store.samples import SampleRow
@@ -6,7 +8,7 @@ from tests.store.examples import job
 
 
 def fill(c):
-    """Three jobs: one over long ago, one over lately, one that goes on. Each has an old event and a young one."""
+    """Adds three jobs: ended long ago, ended recently, unfinished. Each has an old event and a recent one."""
     jobs.insert(c, [job(1, ended_us=90), job(2, ended_us=200), job(3)])
     for at_us in (50, 150):
         for number in (1, 2, 3):
@@ -23,7 +25,7 @@ def fill(c):
             notices.sent(c, notice_id) if state == "sent" else notices.failed(c, notice_id, "", None)
 
 
-def test_only_what_is_old_and_over_goes(database):
+def test_trim_removes_only_old_rows_that_are_no_longer_needed(database):
     with database.write() as c:
         fill(c)
         assert trim(c, events_before_us=100, samples_before_us=100) == TrimCounts(1, 1, 2, 2)
@@ -41,7 +43,7 @@ def test_only_what_is_old_and_over_goes(database):
         assert not trim(c, events_before_us=100, samples_before_us=100)
 
 
-def test_everything_old_goes_in_small_steps(database):
+def test_trim_removes_old_rows_in_small_batches(database):
     with database.write() as c:
         fill(c)
         steps = 0
@@ -52,6 +54,6 @@ def test_everything_old_goes_in_small_steps(database):
         assert samples.of_card(c, "n0/0", 0, 1000) == []
 
 
-def test_nothing_to_trim(database):
+def test_trim_of_an_empty_database_removes_nothing(database):
     with database.write() as c:
         assert not trim(c, 10**9, 10**9)

@@ -1,3 +1,5 @@
+"""Tests for database URLs."""
+
 from pathlib import Path
 
 import pytest
@@ -8,17 +10,17 @@ from gpusquad.store.urls import parse
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_postgresql_is_reached_by_psycopg(scheme):
+def test_postgresql_urls_use_psycopg(scheme):
     assert str(parse(f"{scheme}://ada@db/jobs")) == "postgresql+psycopg://ada@db/jobs"
 
 
-def test_a_path_is_a_sqlite_file(tmp_path):
-    odd = tmp_path / "100% odd?name#.db"
-    assert parse(odd).database == str(odd)
-    database = Database(odd)
+def test_path_is_parsed_as_a_sqlite_file(tmp_path):
+    path_with_special_characters = tmp_path / "100% odd?name#.db"
+    assert parse(path_with_special_characters).database == str(path_with_special_characters)
+    database = Database(path_with_special_characters)
     database.migrate()
     database.close()
-    assert odd.exists()
+    assert path_with_special_characters.exists()
 
 
 @pytest.mark.parametrize(
@@ -33,22 +35,22 @@ def test_a_path_is_a_sqlite_file(tmp_path):
         "postgresql://h:x/",
     ],
 )
-def test_other_urls_are_refused_with_a_cure(url):
+def test_unsupported_url_is_refused_with_a_cure(url):
     with pytest.raises(Invalid, match=r"database: .*sqlite:///FILE"):
         parse(url)
 
 
-def test_the_password_is_not_shown():
+def test_password_is_not_shown():
     database = Database("postgresql://ada:swordfish@db/jobs")
     assert "swordfish" not in database.url + repr(database)
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_missing_folder_is_reported_as_unavailable(tmp_path):
     with pytest.raises(StoreUnavailable, match="No such file"):
         Database(tmp_path / "nowhere" / "gpusquad.db")
 
 
-def test_nobody_else_may_read_the_file(tmp_path):
+def test_sqlite_files_are_readable_only_by_the_owner(tmp_path):
     path = Path(tmp_path / "gpusquad.db")
     database = Database(path)
     database.migrate()

@@ -1,4 +1,4 @@
-"""The ballast and whom to park."""
+"""Tests for the memory ballast and the choice of workers to park."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ amounts = st.integers(0, 10**6)
 
 
 @given(amounts, st.integers(0, 50), amounts, st.integers(1, 1000))
-def test_the_ballast_leaves_at_most_what_is_wanted_and_misses_by_less_than_a_chunk(
-    free: int, held: int, wanted: int, chunk: int
-) -> None:
-    count = chunks_to_hold(free, held, wanted, chunk)
+def test_ballast_leaves_at_most_the_target_within_one_chunk(free: int, held: int, target: int, chunk: int) -> None:
+    count = chunks_to_hold(free, held, target, chunk)
     left = free + (held - count) * chunk
     assert count >= 0
-    assert left <= wanted
-    assert left > wanted - chunk or count == 0
+    assert left <= target
+    assert left > target - chunk or count == 0
 
 
-def test_what_the_workers_hold_counts_against_the_limit() -> None:
+def test_memory_of_workers_counts_against_the_limit() -> None:
     assert free_for(12, [3, 4]) == 5
     assert free_for(12, [8, 8]) == -4
 
 
 @given(st.lists(st.integers(0, 100)), st.integers(0, 500))
-def test_parks_no_more_than_needed_and_enough_where_it_can(held: list[int], missing: int) -> None:
+def test_only_as_many_workers_as_needed_are_parked(held: list[int], missing: int) -> None:
     idle = dict(enumerate(held))
     parked = to_park(missing, idle)
     assert parked == list(idle)[: len(parked)]
-    assert sum(held[one] for one in parked) >= min(missing, sum(held))
-    assert sum(held[one] for one in parked[:-1]) < max(missing, 1)
+    assert sum(held[name] for name in parked) >= min(missing, sum(held))
+    assert sum(held[name] for name in parked[:-1]) < max(missing, 1)

@@ -1,4 +1,4 @@
-"""Heat maps as a page and as a picture."""
+"""Tests for heat maps as HTML page and as PNG."""
 
 import zlib
 from dataclasses import replace
@@ -25,14 +25,14 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 
 
 class Page(HTMLParser):
-    """Which elements there are, and what is said in them."""
+    """Elements, titles, links and text of an HTML page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.titles: list[str] = []
         self.links: list[str] = []
-        self.words = ""
+        self.content = ""
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -41,28 +41,28 @@ class Page(HTMLParser):
         self.links += [value for name, value in attrs if name in ("src", "href")]
 
     def handle_data(self, data):
-        self.words += data
+        self.content += data
 
 
 def renamed(measured: MeasurementSeries, name: str) -> MeasurementSeries:
-    """``cnn`` is called otherwise."""
-    solos = tuple(replace(one, workload=name if one.workload == "cnn" else one.workload) for one in measured.solos)
+    """The series with ``cnn`` renamed."""
+    solos = tuple(replace(solo, workload=name if solo.workload == "cnn" else solo.workload) for solo in measured.solos)
     runs = tuple(
-        replace(run, workloads=tuple(name if one == "cnn" else one for one in run.workloads))
+        replace(run, workloads=tuple(name if workload == "cnn" else workload for workload in run.workloads))
         for run in measured.co_runs
     )
     return replace(measured, solos=solos, co_runs=runs)
 
 
-def test_the_page_needs_nothing_and_runs_nothing():
+def test_page_has_no_links_and_no_scripts():
     page = Page(render(sample()))
     assert page.links == []
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
-    assert "prefers-color-scheme: dark" in page.words
-    assert "@media print" in page.words
+    assert "prefers-color-scheme: dark" in page.content
+    assert "@media print" in page.content
 
 
-def test_the_page_says_everything():
+def test_page_contains_all_tables_titles_and_findings():
     page = Page(render(sample()))
     assert page.tags.count("table") == 8
     beside = "vgg16 beside cnn: 0.688 of its speed alone (95 %: 0.675 to 0.702, 5 repeats)"
@@ -72,29 +72,29 @@ def test_the_page_says_everything():
     assert f"{pair} do not fit: transformer-training ran out of memory" in page.titles
     together = "cnn and vgg16 together: 18.0\u202fGB; alone 6.2\u202fGB and 11.8\u202fGB"
     assert any(title.startswith(together) for title in page.titles)
-    assert "In 13 of 15 pairs one loses more than the other" in page.words
-    assert MARKS["more"] in page.words
+    assert "In 13 of 15 pairs one loses more than the other" in page.content
+    assert MARKS["more"] in page.content
 
 
 @given(st.text(min_size=1, max_size=20) | st.just(HOSTILE))
 @settings(max_examples=25)
-def test_names_are_never_markup(name):
-    plain, odd = Page(render(sample())), Page(render(renamed(sample(), name + "\u2a2f")))
-    assert odd.tags == plain.tags
-    assert odd.links == []
+def test_workload_names_are_escaped(name):
+    plain, renamed_page = Page(render(sample())), Page(render(renamed(sample(), name + "\u2a2f")))
+    assert renamed_page.tags == plain.tags
+    assert renamed_page.links == []
 
 
-def test_a_hostile_name_is_shown_as_it_is():
-    shown = replace(renamed(sample(), HOSTILE), setting=replace(sample().setting, gpu=HOSTILE, driver=HOSTILE))
-    text = render(shown)
+def test_hostile_name_is_shown_as_text():
+    hostile = replace(renamed(sample(), HOSTILE), setting=replace(sample().setting, gpu=HOSTILE, driver=HOSTILE))
+    text = render(hostile)
     assert "<img" not in text
-    assert HOSTILE in Page(text).words
+    assert HOSTILE in Page(text).content
 
 
-def test_the_speed_map():
-    shown = speed_map(sample())
-    tiles = {(own, other): tile for own, row in zip(shown.rows, shown.tiles, strict=True)
-             for other, tile in zip(shown.columns, row, strict=True)}  # fmt: skip
+def test_speed_map_marks_asymmetric_pairs_and_missing_memory():
+    heat_map = speed_map(sample())
+    tiles = {(own, other): tile for own, row in zip(heat_map.rows, heat_map.tiles, strict=True)
+             for other, tile in zip(heat_map.columns, row, strict=True)}  # fmt: skip
     assert [tile.is_twin for (own, other), tile in tiles.items()] == [own == other for own, other in tiles]
     assert tiles["transformer-inference", "stream"].mark == "more"
     assert tiles["stream", "transformer-inference"].mark == "less"
@@ -103,14 +103,14 @@ def test_the_speed_map():
     assert tiles["cnn", "stream"].level == pytest.approx(1 - float(tiles["cnn", "stream"].text), abs=0.005)
 
 
-def test_together_stands_beside_alone():
-    shown = memory_map(sample())
-    assert shown.columns == ("alone", *shown.rows)
-    assert shown.tiles[0][0].text == "6.2\u202fGB"
-    assert shown.tiles[0][1].level == pytest.approx(12.4 / 40)
+def test_memory_map_has_a_column_for_solo_runs():
+    heat_map = memory_map(sample())
+    assert heat_map.columns == ("alone", *heat_map.rows)
+    assert heat_map.tiles[0][0].text == "6.2\u202fGB"
+    assert heat_map.tiles[0][1].level == pytest.approx(12.4 / 40)
 
 
-def test_the_mask_says_who_ran_out():
+def test_fit_map_names_the_workload_that_ran_out_of_memory():
     def detail(*out: bool) -> list[str]:
         run = CoRun(("a", "b"), (1000, 1000), out_of_memory=out)
         return [
@@ -124,9 +124,9 @@ def test_the_mask_says_who_ran_out():
     assert detail() == ["·", "both", "both", "·"]
 
 
-def test_what_was_not_measured_is_left_open():
+def test_unmeasured_cells_are_empty():
     empty = MeasurementSeries(MeasurementSetting("G", "1", "mps"), 0)
-    assert all(shown.tiles == () for shown in heat_maps(empty))
+    assert all(heat_map.tiles == () for heat_map in heat_maps(empty))
     assert "Interference on G" in render(empty)
     alone = MeasurementSeries(
         MeasurementSetting("G", "1", "mps"), 0, (SoloMeasurement("a", ConfidenceInterval(1, 1, 1)),)
@@ -135,13 +135,13 @@ def test_what_was_not_measured_is_left_open():
 
 
 @given(st.sampled_from(SCALES), st.sampled_from(["light", "dark"]), st.floats(-1, 2))
-def test_every_shade_can_be_read(scale, theme, level):
+def test_every_shade_has_readable_text(scale, theme, level):
     colour = shade(scale, level, theme)
     assert contrast(ink_on(colour), colour) >= 4.5
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_more_is_darker_by_day_and_brighter_by_night(scale):
+def test_higher_levels_are_darker_in_light_and_brighter_in_dark_theme(scale):
     black = (0, 0, 0)
     for theme, order in (("light", -1), ("dark", 1)):
         steps = [contrast(shade(scale, step / 20, theme), black) for step in range(21)]
@@ -150,7 +150,7 @@ def test_more_is_darker_by_day_and_brighter_by_night(scale):
 
 
 @pytest.mark.parametrize("name", ["cnn", "$x^2$ $", "名前", HOSTILE * 3])
-def test_the_picture(tmp_path: Path, name: str):
+def test_png_is_written_for_any_workload_name(tmp_path: Path, name: str):
     pytest.importorskip("matplotlib")
     from gpusquad.measure.charts.heatmap_png import write_png
 
@@ -164,7 +164,7 @@ def test_the_picture(tmp_path: Path, name: str):
     assert len(zlib.compress(data)) > 10_000  # something is drawn
 
 
-def test_the_picture_of_nothing(tmp_path: Path):
+def test_png_is_written_for_an_empty_series(tmp_path: Path):
     pytest.importorskip("matplotlib")
     from gpusquad.measure.charts.heatmap_png import write_png
 

@@ -1,4 +1,4 @@
-"""Tenants, cards and interference to try policies on."""
+"""GPU clients, a card and interference models for the tests of divide policies."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ LINEAR = ((250, 0.25), (500, 0.5), (750, 0.75), (1000, 1.0))
 FLAT = ((125, 0.7), (250, 0.9), (1000, 1.0))
 
 
-def rivals(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
-    """SMs are all they share: who has them alone has all of them, n without restriction have an nth."""
-    wanted = share_milli + sum(share for _, share in others)
-    return solo_speed(client, share_milli * min(1.0, WHOLE_MILLI / wanted))
+def sm_contention(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
+    """Clients compete only for SMs: one client alone has all of them, n clients without restriction an nth each."""
+    total_milli = share_milli + sum(share for _, share in others)
+    return solo_speed(client, share_milli * min(1.0, WHOLE_MILLI / total_milli))
 
 
-def strangers_to_each_other(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
+def no_interference(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
     """No interference at all."""
     return solo_speed(client, share_milli)
 
 
 def with_rho(rho: float) -> EffectiveRate:
-    """Each neighbour takes a part that shrinks with what it is given."""
+    """Each neighbour lowers the speed by ``rho`` times its share."""
 
     def effective(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float:
         speed = solo_speed(client, share_milli)
@@ -49,8 +49,8 @@ def with_rho(rho: float) -> EffectiveRate:
 
 
 def client(slot: int, **changes) -> GpuClient:
-    plain = GpuClient(slot, f"t{slot}", curve=LINEAR, demand_us=20_000, kernel_us=50.0)
-    return replace(plain, **changes)
+    default = GpuClient(slot, f"t{slot}", curve=LINEAR, demand_us=20_000, kernel_us=50.0)
+    return replace(default, **changes)
 
 
 def service(slot: int, latency_us: int = 20_000, per_s: float = 40.0, work_us: float = 3000.0, **changes) -> GpuClient:
@@ -61,7 +61,7 @@ def service(slot: int, latency_us: int = 20_000, per_s: float = 40.0, work_us: f
 curves = st.floats(0.1, 1.0).map(
     lambda part: tuple((milli, min(1.0, milli / 1000 / part)) for milli in (125, 250, 500, 750, 1000))
 )
-goals = st.one_of(
+slos = st.one_of(
     st.none(),
     st.builds(Slo, latency_us=st.integers(2000, 200_000)),
     st.builds(Slo, throughput_per_s=st.floats(1.0, 500.0)),
@@ -70,8 +70,8 @@ goals = st.one_of(
 
 
 @st.composite
-def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
-    """Any tenants, in slots with gaps."""
+def client_lists(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
+    """Lists of arbitrary clients in arbitrary slots."""
     slots = draw(st.lists(st.integers(0, 31), min_size=least, max_size=most, unique=True))
     return [
         GpuClient(
@@ -79,7 +79,7 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
             f"t{slot}",
             weight=draw(st.floats(0.0, 8.0)),
             priority=draw(st.integers(-1, 2)),
-            slo=draw(goals),
+            slo=draw(slos),
             curve=draw(curves),
             remaining_us=draw(st.none() | st.integers(0, 10**9)),
             deadline_in_us=draw(st.none() | st.integers(-1000, 10**9)),
@@ -94,30 +94,32 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
     ]
 
 
-def squads_in_a_row(
+def consecutive_squads(
     policy: DividePolicy,
     clients: Sequence[GpuClient],
     count: int,
-    effective: EffectiveRate = rivals,
+    effective: EffectiveRate = sm_contention,
     state: DivideState | None = None,
 ) -> list[Squad]:
-    """Each as the one before left things; those who go first are served alike, the others nothing."""
-    found, now, state = [], list(clients), state or DivideState()
+    """``count`` squads, each with the state of the one before. Running clients share the service, others get none."""
+    squads, current, state = [], list(clients), state or DivideState()
     for _ in range(count):
-        squad = policy.next_squad(now, CARD, effective, state)
-        found.append(squad)
+        squad = policy.next_squad(current, CARD, effective, state)
+        squads.append(squad)
         state = squad.state
-        first = running(squad, now)
-        now = [
-            replace(one, attained_us=one.attained_us + squad.length_us // len(first)) if one.slot in first else one
-            for one in now
+        served = running_slots(squad, current)
+        current = [
+            replace(gpu_client, attained_us=gpu_client.attained_us + squad.length_us // len(served))
+            if gpu_client.slot in served
+            else gpu_client
+            for gpu_client in current
         ]
-    return found
+    return squads
 
 
-def running(squad: Squad, clients: Sequence[GpuClient]) -> list[int]:
-    """Slots of those who are awake and stand back for nobody who is."""
-    awake = [one.slot for one in clients if not one.is_idle]
+def running_slots(squad: Squad, clients: Sequence[GpuClient]) -> list[int]:
+    """Slots of clients that are not idle and yield to no client that is not idle."""
+    awake = [gpu_client.slot for gpu_client in clients if not gpu_client.is_idle]
     return [
         member.slot
         for member in squad.members

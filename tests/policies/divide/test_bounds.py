@@ -1,4 +1,4 @@
-"""Parameters that no card could be divided by are refused: the error names the field and the range."""
+"""Parameters of divide policies out of range are refused with the field and the range."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad import registry
 from gpusquad.model.errors import Invalid
 from gpusquad.modes import load_mode
 
-WITH_SQUADS = [name for name in registry.names("divide") if name != "auto"]
+WITH_SQUAD_US = [name for name in registry.names("divide") if name != "auto"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ WITH_SQUADS = [name for name in registry.names("divide") if name != "auto"]
         ("jct:most_together=9", "most_together", "use 1 to 4"),
     ],
 )
-def test_out_of_range(spec: str, field: str, cure: str):
+def test_parameter_out_of_range_is_refused(spec: str, field: str, cure: str):
     name, _, value = spec.partition(":")
     with pytest.raises(Invalid) as refused:
         registry.create("divide", spec)
@@ -41,30 +41,30 @@ def test_out_of_range(spec: str, field: str, cure: str):
     assert refused.value.cure == cure
 
 
-@pytest.mark.parametrize("name", WITH_SQUADS)
+@pytest.mark.parametrize("name", WITH_SQUAD_US)
 @pytest.mark.parametrize("squad_us", [0, -1, 499, 10_001, 999_999_999])
-def test_squads_have_a_shortest_and_a_longest(name: str, squad_us: int):
+def test_squad_length_out_of_range_is_refused(name: str, squad_us: int):
     with pytest.raises(Invalid, match=rf"divide\.{name}\.squad_us: {squad_us} .*use 500 to 10000"):
         registry.create("divide", f"{name}:squad_us={squad_us}")
 
 
-@pytest.mark.parametrize("name", WITH_SQUADS)
+@pytest.mark.parametrize("name", WITH_SQUAD_US)
 @pytest.mark.parametrize("squad_us", [500, 10_000])
-def test_both_ends_are_within(name: str, squad_us: int):
+def test_shortest_and_longest_squad_length_are_accepted(name: str, squad_us: int):
     assert registry.create("divide", f"{name}:squad_us={squad_us}").squad_us == squad_us
 
 
 @pytest.mark.parametrize("name", registry.names("divide"))
-def test_every_number_has_bounds(name: str):
-    """One that was forgotten would take anything."""
+def test_every_numeric_parameter_has_bounds(name: str):
+    """A parameter without bounds would accept any value."""
     policy = registry.create("divide", name)
-    for each in dataclasses.fields(policy):
+    for parameter in dataclasses.fields(policy):
         for value in (-1e12, 1e12, float("nan")):
-            with pytest.raises(Invalid, match=rf"divide\.{name}\.{each.name}"):
-                dataclasses.replace(policy, **{each.name: value})
+            with pytest.raises(Invalid, match=rf"divide\.{name}\.{parameter.name}"):
+                dataclasses.replace(policy, **{parameter.name: value})
 
 
-def test_a_mode_file_is_held_to_them_too(tmp_path):
+def test_mode_file_with_a_parameter_out_of_range_is_refused(tmp_path):
     (tmp_path / "night.toml").write_text('version = 1\ndivide = "slo:margin=-3"\n')
     with pytest.raises(Invalid, match=r"mode night\.divide: 'slo:margin=-3': .*margin.*use 1 to 10"):
         load_mode(tmp_path / "night.toml")

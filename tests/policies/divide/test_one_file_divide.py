@@ -16,7 +16,7 @@ from gpusquad.gpu.daemon.table_rates import TableRates
 from gpusquad.model.squad import DivideState
 from tests.gpu.daemon.card_sim import CardSim
 from tests.gpu.daemon.loads import CARD, batch
-from tests.policies.divide.snapshots import client, rivals
+from tests.policies.divide.snapshots import client, sm_contention
 
 POLICY = '''
 """Rotate: one client after the other."""
@@ -81,7 +81,7 @@ def rotate(tmp_path: Path) -> Iterator[ModuleType]:
 def test_policy_finds_its_memory_in_the_next_squad() -> None:
     policy, state, turns = registry.create("divide", "rotate:each=2"), DivideState(), []
     for _ in range(6):
-        squad = policy.next_squad([client(0), client(1)], CARD, rivals, state)
+        squad = policy.next_squad([client(0), client(1)], CARD, sm_contention, state)
         state, turns = squad.state, [*turns, squad.why[-2:]]
     assert turns == ["t0", "t0", "t1", "t1", "t0", "t0"]
 
@@ -98,8 +98,8 @@ def test_daemon_carries_the_memory() -> None:
 def test_memory_survives_other_policies(rotate: ModuleType) -> None:
     """A policy passes on the memories of others; ``equal`` stands for all."""
     clients = [client(0), client(1)]
-    squad = registry.create("divide", "rotate").next_squad(clients, CARD, rivals, DivideState())
-    between = registry.create("divide", "equal").next_squad(clients, CARD, rivals, squad.state)
+    squad = registry.create("divide", "rotate").next_squad(clients, CARD, sm_contention, DivideState())
+    between = registry.create("divide", "equal").next_squad(clients, CARD, sm_contention, squad.state)
     assert between.state.for_new_policy().get(rotate.Rotation) == rotate.Rotation("t0", 1)
 
 

@@ -1,4 +1,4 @@
-"""What is particular to each divide."""
+"""The rule of each divide policy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.policies.divide.snapshots import (
     CARD,
     FLAT,
     client,
-    rivals,
-    running,
+    consecutive_squads,
+    no_interference,
+    running_slots,
     service,
-    squads_in_a_row,
-    strangers_to_each_other,
+    sm_contention,
     with_rho,
 )
 
@@ -43,7 +43,7 @@ def counts(squad):
 # Equal and priority.
 
 
-def test_equal_splits_evenly_whatever_the_weights():
+def test_equal_splits_evenly_with_any_weights():
     squad = Equal().next_squad(
         [client(0, weight=5.0, curve=FLAT), client(1, curve=FLAT)], CARD, with_rho(0.4), DivideState()
     )
@@ -51,44 +51,44 @@ def test_equal_splits_evenly_whatever_the_weights():
     assert sorted(counts(squad)) == [7, 8]
 
 
-def test_equal_makes_good_what_one_is_behind():
-    two = [client(0, attained_us=0), client(1, attained_us=0)]
-    first = Equal().next_squad(two, CARD, strangers_to_each_other, DivideState())
+def test_equal_serves_the_client_that_is_behind_first():
+    pair = [client(0, attained_us=0), client(1, attained_us=0)]
+    first = Equal().next_squad(pair, CARD, no_interference, DivideState())
     assert yield_to(first) == [0, 0]
-    behind = [two[0], replace(two[1], attained_us=3 * first.length_us)]
-    second = Equal().next_squad(behind, CARD, strangers_to_each_other, first.state)
+    behind = [pair[0], replace(pair[1], attained_us=3 * first.length_us)]
+    second = Equal().next_squad(behind, CARD, no_interference, first.state)
     assert yield_to(second) == [0, 1]
 
 
-def test_who_slept_saved_nothing():
-    first = Equal().next_squad([client(0, is_idle=True), client(1)], CARD, strangers_to_each_other, DivideState())
+def test_idle_time_gives_no_claim_to_later_service():
+    first = Equal().next_squad([client(0, is_idle=True), client(1)], CARD, no_interference, DivideState())
     woken = [client(0), client(1, attained_us=50_000)]
-    second = Equal().next_squad(woken, CARD, strangers_to_each_other, first.state)
+    second = Equal().next_squad(woken, CARD, no_interference, first.state)
     assert second.state.get(ServiceLags).lags_us["t0"] == 0
 
 
-def test_turns_are_taken_where_sharing_gains_nothing():
-    three = [client(0), client(1), client(2)]
-    squads = squads_in_a_row(Equal(), three, 9, with_rho(0.9))
+def test_equal_time_slices_when_sharing_gains_nothing():
+    trio = [client(0), client(1), client(2)]
+    squads = consecutive_squads(Equal(), trio, 9, with_rho(0.9))
     assert {squad.configuration for squad in squads} == {"temporal"}
-    assert sorted(running(squad, three)[0] for squad in squads) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert sorted(running_slots(squad, trio)[0] for squad in squads) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-def test_out_of_turn_it_yields_to_those_whose_turn_it_is_and_no_others():
-    three = [client(0), client(1), client(2)]
-    squad = Equal().next_squad(three, CARD, with_rho(0.9), DivideState())
-    (now,) = running(squad, three)
+def test_time_sliced_client_yields_only_to_the_running_client():
+    trio = [client(0), client(1), client(2)]
+    squad = Equal().next_squad(trio, CARD, with_rho(0.9), DivideState())
+    (now,) = running_slots(squad, trio)
     assert yield_to(squad) == [0 if slot == now else 1 << now for slot in range(3)]
 
 
-def test_done_early_it_lets_the_others_out_of_their_groups():
+def test_partition_ends_when_the_demand_of_the_neighbour_is_met():
     soon = client(0, curve=FLAT, demand_us=400)
     squad = Equal().next_squad([soon, client(1, curve=FLAT)], CARD, with_rho(0.4), DivideState())
     assert squad.configuration == "semi-spatial"
     assert [member.restricted_us for member in squad.members] == [0, 400]
 
 
-def test_priority_gives_each_class_its_multiple():
+def test_priority_multiplies_the_groups_per_class():
     clients = [client(0, priority=1, curve=FLAT), client(1, curve=FLAT)]
     squad = Priority().next_squad(clients, CARD, with_rho(0.5), DivideState())
     assert counts(squad) == [12, 3]
@@ -99,60 +99,60 @@ def test_priority_gives_each_class_its_multiple():
 # Jct.
 
 
-def test_jct_does_not_run_two_together_that_do_little_more_work_than_one():
-    """Training jobs, the first with half as much left, by the speeds over SMs that they have on an H200. Together they
-    did 1.03 to 1.17 times the work of one under MPS there (2026-11-16), and the first was late by more."""
+def test_jct_does_not_run_two_jobs_together_for_little_gain():
+    """Training jobs with their speeds over SMs on an H200; the first has half as much left. Together they did 1.03 to
+    1.17 times the work of one under MPS (2026-11-16), and the delay of the first was larger than this gain."""
     googlenet = ((121, 0.2125), (303, 0.4616), (606, 0.7568), (1000, 1.0))
     vgg16 = ((121, 0.1485), (303, 0.3601), (606, 0.6638), (1000, 1.0))
     matmul = ((121, 0.1595), (303, 0.3712), (606, 0.7087), (1000, 1.0))
     transformer = ((121, 0.1769), (303, 0.3918), (606, 0.6933), (1000, 1.0))
     resnet50 = ((121, 0.26), (303, 0.5458), (606, 0.8582), (1000, 1.0))
     for short, long in ((googlenet, vgg16), (vgg16, matmul), (transformer, resnet50)):
-        two = [client(0, curve=short, remaining_us=4_000_000), client(1, curve=long, remaining_us=8_000_000)]
-        assert running(Jct().next_squad(two, CARD, TableRates(), DivideState()), two) == [0]
-        even = [two[0], replace(two[1], remaining_us=4_000_000)]
-        assert running(Jct().next_squad(even, CARD, TableRates(), DivideState()), even) == [0, 1]
+        pair = [client(0, curve=short, remaining_us=4_000_000), client(1, curve=long, remaining_us=8_000_000)]
+        assert running_slots(Jct().next_squad(pair, CARD, TableRates(), DivideState()), pair) == [0]
+        even = [pair[0], replace(pair[1], remaining_us=4_000_000)]
+        assert running_slots(Jct().next_squad(even, CARD, TableRates(), DivideState()), even) == [0, 1]
 
 
-def test_the_shortest_runs_first_where_nobody_can_share():
+def test_jct_runs_the_shortest_first_when_no_clients_can_share():
     clients = [client(0, remaining_us=9_000_000), client(1, remaining_us=1_000_000), client(2, remaining_us=5_000_000)]
     squad = Jct().next_squad(clients, CARD, with_rho(0.8), DivideState())
-    assert running(squad, clients) == [1]
+    assert running_slots(squad, clients) == [1]
     assert squad.configuration == "temporal"
 
 
-def test_for_whom_all_others_stand_still_may_be_as_far_ahead_of_the_card_as_alone():
+def test_client_that_all_others_yield_to_has_the_credit_of_a_single_client():
     first, other = client(0, remaining_us=1_000_000), client(1, remaining_us=9_000_000)
     alone = Jct().next_squad([first, replace(other, is_idle=True)], CARD, with_rho(0.8), DivideState())
-    stood_for = Jct().next_squad([first, other], CARD, with_rho(0.8), DivideState())
+    preferred = Jct().next_squad([first, other], CARD, with_rho(0.8), DivideState())
     together = Jct().next_squad([first, other], CARD, with_rho(0.0), DivideState())
-    assert yield_to(stood_for) == [0, 1]
-    assert stood_for.members[0].credit_us == alone.members[0].credit_us > together.members[0].credit_us
+    assert yield_to(preferred) == [0, 1]
+    assert preferred.members[0].credit_us == alone.members[0].credit_us > together.members[0].credit_us
     beside_service = Jct().next_squad([first, other, service(2, is_idle=True)], CARD, with_rho(0.8), DivideState())
-    assert beside_service.members[0].yield_to == 0, "what it queues does not stand still for a service that wakes"
+    assert beside_service.members[0].yield_to == 0, "its queued kernels do not yield to a service that wakes"
     assert beside_service.members[0].credit_us == together.members[0].credit_us
 
 
-def test_those_who_can_share_run_together():
+def test_jct_runs_clients_together_that_can_share():
     clients = [client(0, remaining_us=1_000_000, curve=FLAT), client(1, remaining_us=1_200_000, curve=FLAT)]
-    assert running(Jct().next_squad(clients, CARD, with_rho(0.1), DivideState()), clients) == [0, 1]
+    assert running_slots(Jct().next_squad(clients, CARD, with_rho(0.1), DivideState()), clients) == [0, 1]
 
 
-def test_a_long_one_joins_only_where_it_costs_the_short_one_little():
+def test_jct_adds_a_long_client_only_if_it_hardly_slows_the_short_one():
     short, long = client(0, remaining_us=1_000_000), client(1, remaining_us=100_000_000)
-    assert running(Jct().next_squad([short, long], CARD, with_rho(0.3), DivideState()), [short, long]) == [0]
-    assert running(Jct().next_squad([short, long], CARD, with_rho(0.0), DivideState()), [short, long]) == [0, 1]
+    assert running_slots(Jct().next_squad([short, long], CARD, with_rho(0.3), DivideState()), [short, long]) == [0]
+    assert running_slots(Jct().next_squad([short, long], CARD, with_rho(0.0), DivideState()), [short, long]) == [0, 1]
 
 
-def test_what_is_not_known_counts_as_much_as_it_has_had():
+def test_unknown_remaining_time_counts_as_the_attained_service():
     clients = [client(0, attained_us=10_000_000), client(1, attained_us=20_000)]
-    assert running(Jct().next_squad(clients, CARD, with_rho(0.8), DivideState()), clients) == [1]
+    assert running_slots(Jct().next_squad(clients, CARD, with_rho(0.8), DivideState()), clients) == [1]
 
 
-def test_patience_ends():
+def test_jct_serves_a_waiting_client_after_patience_squads():
     clients = [client(0, remaining_us=10_000_000), client(1, remaining_us=1_000_000)]
-    squads = squads_in_a_row(Jct(patience=10), clients, 23, with_rho(0.9))
-    assert [at for at, squad in enumerate(squads) if 0 in running(squad, clients)] == [10, 21]
+    squads = consecutive_squads(Jct(patience=10), clients, 23, with_rho(0.9))
+    assert [at for at, squad in enumerate(squads) if 0 in running_slots(squad, clients)] == [10, 21]
     with pytest.raises(Invalid):
         Jct(patience=0)
 
@@ -160,38 +160,38 @@ def test_patience_ends():
 # Slo.
 
 
-def test_a_latency_target_goes_first_and_nobody_stands_at_a_gate():
+def test_others_yield_to_a_latency_slo_and_no_client_is_gated():
     squad = SloDivide().next_squad([service(0, per_s=150.0), client(1), client(2)], CARD, with_rho(0.2), DivideState())
     assert yield_to(squad)[0] == 0
     assert all(mask & 1 for mask in yield_to(squad)[1:])
     assert {member.credit_us for member in squad.members} == {UNGATED_US}
-    assert squad.members[1].linger_us > 0, "a pause between two requests is not lent"
+    assert squad.members[1].linger_us > 0, "a pause between two requests is not lent to others"
 
 
-def test_it_goes_first_when_it_wakes_too():
-    """Without asking anybody."""
+def test_others_yield_to_an_idle_service_before_it_wakes():
+    """So the service does not wait for the next squad."""
     squad = SloDivide().next_squad([service(0, is_idle=True), client(1)], CARD, with_rho(0.2), DivideState())
     assert yield_to(squad) == [0, 1]
 
 
-def test_whoever_sleeps_without_a_goal_stands_back_when_it_wakes():
+def test_idle_client_without_slo_yields_to_the_service():
     squad = SloDivide().next_squad([service(0), client(1), client(2, is_idle=True)], CARD, with_rho(0.2), DivideState())
     assert yield_to(squad)[2] & 1
 
 
-def goal(slot, wanted, per_s, **changes):
+def throughput_client(slot, target_per_s, per_s, **changes):
     return client(
-        slot, slo=Slo(throughput_per_s=wanted), requests=RequestStats(per_s, 100.0, active_per_s=per_s), **changes
+        slot, slo=Slo(throughput_per_s=target_per_s), requests=RequestStats(per_s, 100.0, active_per_s=per_s), **changes
     )
 
 
 @pytest.mark.parametrize(("per_s", "first"), [(49.0, 1), (60.0, 0)])
-def test_a_throughput_target_goes_first_while_it_is_at_risk(per_s, first):
-    squad = SloDivide().next_squad([goal(0, 50.0, per_s), client(1)], CARD, strangers_to_each_other, DivideState())
+def test_throughput_slo_goes_first_while_at_risk(per_s, first):
+    squad = SloDivide().next_squad([throughput_client(0, 50.0, per_s), client(1)], CARD, no_interference, DivideState())
     assert yield_to(squad) == [0, first]
 
 
-def test_a_deadline_goes_first_while_side_by_side_would_miss_it():
+def test_deadline_goes_first_while_sharing_would_miss_it():
     late = client(0, slo=Slo(deadline_us=1), remaining_us=8_000_000, deadline_in_us=10_000_000)
     assert yield_to(SloDivide().next_squad([late, client(1)], CARD, with_rho(0.3), DivideState())) == [0, 1]
     soon = replace(late, remaining_us=1_000_000)
@@ -201,56 +201,69 @@ def test_a_deadline_goes_first_while_side_by_side_would_miss_it():
 @pytest.mark.parametrize(
     "slo",
     [Slo(availability_ratio=0.95), Slo(throughput_per_s=0.001), Slo(deadline_us=10_000_000)],
-    ids=["availability", "nothing seen", "no estimate"],
+    ids=["availability", "no statistics", "no estimate"],
 )
-def test_nobody_yields_for_ever_to_a_goal_of_which_nothing_is_known(slo):
+def test_slo_without_statistics_goes_first_only_when_missed(slo):
     unknown = client(0, slo=slo)
-    assert yield_to(SloDivide().next_squad([unknown, client(1)], CARD, rivals, DivideState())) == [0, 0]
+    assert yield_to(SloDivide().next_squad([unknown, client(1)], CARD, sm_contention, DivideState())) == [0, 0]
     missed = replace(unknown, attainment=0.5)
-    assert yield_to(SloDivide().next_squad([missed, client(1)], CARD, rivals, DivideState())) == [0, 1]
+    assert yield_to(SloDivide().next_squad([missed, client(1)], CARD, sm_contention, DivideState())) == [0, 1]
 
 
-def test_a_missed_goal_is_at_risk_whatever_was_foretold():
-    missed = goal(0, 50.0, 80.0, attainment=0.5)
-    assert yield_to(SloDivide().next_squad([missed, client(1)], CARD, strangers_to_each_other, DivideState())) == [0, 1]
+def test_missed_slo_is_at_risk_with_any_prediction():
+    missed = throughput_client(0, 50.0, 80.0, attainment=0.5)
+    assert yield_to(SloDivide().next_squad([missed, client(1)], CARD, no_interference, DivideState())) == [0, 1]
 
 
-def test_the_important_goes_first_where_not_all_goals_are_met():
-    squad = SloDivide().next_squad([goal(0, 80.0, 50.0), goal(1, 80.0, 50.0, priority=2)], CARD, rivals, DivideState())
+def test_higher_priority_goes_first_when_not_all_slos_are_met():
+    squad = SloDivide().next_squad(
+        [throughput_client(0, 80.0, 50.0), throughput_client(1, 80.0, 50.0, priority=2)],
+        CARD,
+        sm_contention,
+        DivideState(),
+    )
     assert yield_to(squad) == [2, 0]
 
 
-def test_a_latency_target_met_with_ease_leaves_goals_at_risk_alone():
-    def served(latency_us):
-        one = service(0, latency_us=10_000)
-        return replace(one, requests=replace(one.requests, latency_us=latency_us))
+def test_no_client_yields_to_a_latency_slo_that_is_met_easily():
+    def service_at(latency_us):
+        plain = service(0, latency_us=10_000)
+        return replace(plain, requests=replace(plain.requests, latency_us=latency_us))
 
-    def stands_back(latency_us):
-        return yield_to(SloDivide().next_squad([served(latency_us), goal(1, 80.0, 50.0)], CARD, rivals, DivideState()))
+    def yield_masks(latency_us):
+        return yield_to(
+            SloDivide().next_squad(
+                [service_at(latency_us), throughput_client(1, 80.0, 50.0)], CARD, sm_contention, DivideState()
+            )
+        )
 
-    assert stands_back(9_000.0) == [0, 1]
-    assert stands_back(3_000.0) == [0, 0]
+    assert yield_masks(9_000.0) == [0, 1]
+    assert yield_masks(3_000.0) == [0, 0]
 
 
-def test_a_latency_target_met_with_ease_stands_back_for_no_goal_however_important():
-    easy = service(0, latency_us=10_000)
-    easy = replace(easy, requests=replace(easy.requests, latency_us=3_000.0))
-    assert yield_to(SloDivide().next_squad([easy, goal(1, 80.0, 50.0, priority=2)], CARD, rivals, DivideState())) == [
+def test_latency_slo_that_is_met_easily_does_not_yield_to_higher_priority():
+    relaxed = service(0, latency_us=10_000)
+    relaxed = replace(relaxed, requests=replace(relaxed.requests, latency_us=3_000.0))
+    assert yield_to(
+        SloDivide().next_squad(
+            [relaxed, throughput_client(1, 80.0, 50.0, priority=2)], CARD, sm_contention, DivideState()
+        )
+    ) == [
         0,
         0,
     ]
 
 
-def test_a_service_that_never_rests_leaves_something():
+def test_starvation_guard_serves_a_client_beside_a_busy_service():
     policy = StarvationGuard(SloDivide())
-    squads = squads_in_a_row(policy, [service(0, per_s=400.0), client(1)], 4 * MAX_UNSERVED_SQUADS, with_rho(0.8))
-    served = [at for at, squad in enumerate(squads) if 1 in running(squad, [service(0), client(1)])]
+    squads = consecutive_squads(policy, [service(0, per_s=400.0), client(1)], 4 * MAX_UNSERVED_SQUADS, with_rho(0.8))
+    served = [at for at, squad in enumerate(squads) if 1 in running_slots(squad, [service(0), client(1)])]
     assert len(served) == 3
     assert min(b - a for a, b in pairwise(served)) >= MAX_UNSERVED_SQUADS
     assert "t1 got no service for too long" in squads[served[0]].why
 
 
-def test_whoever_had_nothing_for_too_long_beside_a_raised_one_is_not_passed_for_a_squad():
+def test_starvation_guard_lowers_a_raised_neighbour_for_one_squad():
     short = client(0, kernel_us=30.0, app="short", rate_beside={"long": 0.67})
     long = client(1, kernel_us=90.0, app="long", rate_beside={"short": 0.56})
     policy, state, levels = StarvationGuard(registry.create("divide", "hybrid")), DivideState(), []
@@ -261,54 +274,58 @@ def test_whoever_had_nothing_for_too_long_beside_a_raised_one_is_not_passed_for_
     assert levels.count(0) == 1
 
 
-class TestBoundByItsHost:
-    """Its GPU time is 0.12 of the time: 40 requests of 3 ms."""
+class TestHostBoundService:
+    """A service that uses the GPU for 12 % of the time: 40 requests of 3 ms per second."""
 
-    RANKED = replace(CARD, has_priorities=True)
+    CARD_WITH_PRIORITIES = replace(CARD, has_priorities=True)
 
-    def after(self, squads, state=None, card=CARD, **changes):
+    def squad_after(self, squads, state=None, card=CARD, **changes):
         state = state or DivideState()
         for _ in range(squads):
-            clients = [self.bound(**changes), client(1)]
+            clients = [self.host_bound(**changes), client(1)]
             squad = SloDivide(cooling=20).next_squad(clients, card, with_rho(0.2), state)
             state = squad.state
         return squad
 
-    def bound(self, count=100, **changes):
-        one = service(0, **changes)
-        return replace(one, requests=replace(one.requests, count=count))
+    def host_bound(self, count=100, **changes):
+        plain = service(0, **changes)
+        return replace(plain, requests=replace(plain.requests, count=count))
 
-    def test_others_run_beside_it(self):
-        assert yield_to(self.after(2, busy_ratio=0.5, card=self.RANKED)) == [0, 0]
+    def test_others_do_not_yield_to_a_host_bound_service(self):
+        assert yield_to(self.squad_after(2, busy_ratio=0.5, card=self.CARD_WITH_PRIORITIES)) == [0, 0]
 
-    def test_that_is_not_believed_of_the_first_requests(self):
-        assert yield_to(self.after(2, busy_ratio=0.5, count=10, card=self.RANKED)) == [0, 1]
+    def test_others_yield_until_enough_requests_are_seen(self):
+        assert yield_to(self.squad_after(2, busy_ratio=0.5, count=10, card=self.CARD_WITH_PRIORITIES)) == [0, 1]
 
-    def test_it_stands_back_for_no_other_goal_and_takes_no_turns(self):
-        bound = self.bound(busy_ratio=0.5)
-        for others in ([goal(1, 80.0, 50.0)], [client(1), client(2)]):
-            squad = SloDivide().next_squad([bound, *others], self.RANKED, rivals, DivideState())
+    def test_service_does_not_yield_and_is_not_time_sliced(self):
+        host_bound = self.host_bound(busy_ratio=0.5)
+        for others in ([throughput_client(1, 80.0, 50.0)], [client(1), client(2)]):
+            squad = SloDivide().next_squad(
+                [host_bound, *others], self.CARD_WITH_PRIORITIES, sm_contention, DivideState()
+            )
             assert squad.members[0].yield_to == 0
             assert not squad.members[0].groups
             assert not any(member.yield_to & 1 for member in squad.members)
 
-    def test_it_stands_back_for_nobody_of_a_lower_class(self):
-        bound = self.bound(busy_ratio=0.5, priority=2)
-        squad = SloDivide().next_squad([bound, service(1, priority=1), client(2)], self.RANKED, rivals, DivideState())
+    def test_service_does_not_yield_to_lower_priority(self):
+        host_bound = self.host_bound(busy_ratio=0.5, priority=2)
+        squad = SloDivide().next_squad(
+            [host_bound, service(1, priority=1), client(2)], self.CARD_WITH_PRIORITIES, sm_contention, DivideState()
+        )
         assert squad.members[0].yield_to == 0
 
-    def test_but_not_beside_one_that_uses_the_card(self):
-        assert yield_to(self.after(2, busy_ratio=0.15, card=self.RANKED)) == [0, 1]
+    def test_others_yield_when_the_service_uses_the_card(self):
+        assert yield_to(self.squad_after(2, busy_ratio=0.15, card=self.CARD_WITH_PRIORITIES)) == [0, 1]
 
-    def test_nor_where_the_driver_knows_no_priorities(self):
-        assert yield_to(self.after(2, busy_ratio=0.5)) == [0, 1]
+    def test_others_yield_when_the_driver_has_no_priorities(self):
+        assert yield_to(self.squad_after(2, busy_ratio=0.5)) == [0, 1]
 
-    def test_where_that_does_not_do_it_is_not_tried_again_for_long(self):
-        first = self.after(2, busy_ratio=0.5, card=self.RANKED)
-        missed = self.after(1, first.state, busy_ratio=0.5, attainment=0.9, card=self.RANKED)
+    def test_others_yield_for_a_cooling_time_after_a_missed_slo(self):
+        first = self.squad_after(2, busy_ratio=0.5, card=self.CARD_WITH_PRIORITIES)
+        missed = self.squad_after(1, first.state, busy_ratio=0.5, attainment=0.9, card=self.CARD_WITH_PRIORITIES)
         assert yield_to(missed) == [0, 1]
-        assert yield_to(self.after(18, missed.state, busy_ratio=0.5, card=self.RANKED)) == [0, 1]
-        assert yield_to(self.after(23, missed.state, busy_ratio=0.5, card=self.RANKED)) == [0, 0]
+        assert yield_to(self.squad_after(18, missed.state, busy_ratio=0.5, card=self.CARD_WITH_PRIORITIES)) == [0, 1]
+        assert yield_to(self.squad_after(23, missed.state, busy_ratio=0.5, card=self.CARD_WITH_PRIORITIES)) == [0, 0]
 
 
 # Auto.
@@ -326,16 +343,16 @@ class TestBoundByItsHost:
         ([client(0, slo=Slo(deadline_us=9)), client(1, slo=Slo(throughput_per_s=5.0))], "hybrid"),
     ],
 )
-def test_auto_chooses_by_goals(clients, policy):
+def test_auto_chooses_the_policy_by_slos_and_priorities(clients, policy):
     assert fitting(clients)[0] == policy
-    assert Auto().next_squad(clients, CARD, rivals, DivideState()).why.startswith(f"{policy}, because")
+    assert Auto().next_squad(clients, CARD, sm_contention, DivideState()).why.startswith(f"{policy}, because")
 
 
-def test_auto_changes_its_mind_slowly():
+def test_auto_changes_the_policy_only_after_hold_squads():
     plain, mixed = [client(0), client(1)], [client(0), service(1)]
     policy, state, chosen = Auto(hold=3), DivideState(), []
     for clients in (plain, mixed, mixed, plain, mixed, mixed, mixed, mixed):
-        squad = policy.next_squad(clients, CARD, rivals, state)
+        squad = policy.next_squad(clients, CARD, sm_contention, state)
         state = squad.state
         chosen.append(state.get(AutoChoice).chosen)
     assert chosen == ["equal"] * 6 + ["slo"] * 2

@@ -1,4 +1,4 @@
-"""What the bench makes of measured rows; the networks themselves need PyTorch."""
+"""Tests for the analytical benchmark on measured rows."""
 
 from statistics import median
 
@@ -15,30 +15,30 @@ def row(error=0.0, bound_by="card", **changes):
     return {**plain, **changes}
 
 
-def by_name(done):
+def claims_by_name(done):
     return {each["name"]: each for each in analytical.claims(done)}
 
 
-def test_bars_are_over_all_rows():
-    found = by_name([row(0.05)] * 5 + [row(-0.08)] * 4 + [row(0.5, "host")] * 3)
+def test_claims_use_all_rows():
+    found = claims_by_name([row(0.05)] * 5 + [row(-0.08)] * 4 + [row(0.5, "host")] * 3)
     assert found["error of the step time, median (12 rows)"]["ok"]
     assert not found["error of the step time, 90th percentile"]["ok"]
     assert found["error of the step time where the card is the slower, 90th percentile"]["value"] == pytest.approx(8)
     assert found["rows with peak memory within 10 %"]["value"] == 100
 
 
-def test_the_hosts_pace_is_judged_by_steps_that_ask_the_same_of_it():
+def test_host_spread_compares_equal_steps_only():
     equal = [row(issue_us=us) for us in (100.0, 130.0, 110.0)]
     assert analytical.host_spread([*equal, row(model="other", issue_us=900.0)]) == pytest.approx(30)
     assert analytical.host_spread([row()]) == 0
 
 
 @pytest.mark.parametrize(("level", "value"), [(0, 1), (0.5, 2.5), (1, 4)])
-def test_quantiles_lie_between_values(level, value):
+def test_quantile_interpolates_between_values(level, value):
     assert analytical.quantile([3, 1, 4, 2], level) == value
 
 
-def test_a_row_is_the_mean_of_its_visits():
+def test_row_is_the_mean_of_its_visits():
     first = {"step_us": 10.0, "mean_us": 11.0, "issue_us": 9.0, "pace_us": 300.0}
     later = {"step_us": 20.0, "mean_us": 21.0, "issue_us": 19.0, "pace_us": 500.0}
     found = analytical._over_visits({"model": "net", **first, "visits": [later]})
@@ -47,16 +47,16 @@ def test_a_row_is_the_mean_of_its_visits():
     assert analytical._over_visits({"model": "net", **first})["step_us"] == 10
 
 
-def test_recorded_rows_come_with_the_host_they_were_measured_in():
+def test_recorded_rows_include_the_measured_host():
     rows, card = analytical.recorded()
     assert len({row["model"] for row in rows}) >= 10
     assert {row["training"] for row in rows} == {True, False}
     assert card.host["pace"] > 0
-    assert not analytical.find_card("NVIDIA H200").to_dict()["host"], "the shipped card has none"
+    assert not analytical.find_card("NVIDIA H200").to_dict()["host"], "the shipped card has no host measurements"
 
 
 @pytest.mark.parametrize("model", ["alexnet", "resnet18", "gpt2-small"])
-def test_recorded_rows_are_estimated_within_the_bars(model):
+def test_estimates_of_recorded_rows_are_within_the_bars(model):
     torch = pytest.importorskip("torch")
     rows, card = analytical.recorded()
     done = analytical.compare([each for each in rows if each["model"] == model], card)

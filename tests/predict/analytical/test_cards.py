@@ -1,4 +1,4 @@
-"""Cards as data, the shipped ones, and finding them by the name a driver gives."""
+"""Tests for card data: storage, shipped data sheets and lookup by driver name."""
 
 import json
 from dataclasses import replace
@@ -62,11 +62,11 @@ ceilings = st.floats(1e9, 1e16)
         measured=st.booleans(),
     )
 )
-def test_a_card_comes_back_from_json(card: CardRoofline):
+def test_card_round_trips_through_json(card: CardRoofline):
     assert CardRoofline.from_dict(json.loads(json.dumps(card.to_dict()))) == card
 
 
-def test_what_a_newer_file_has_besides_is_left_out_and_what_is_missing_is_named():
+def test_unknown_fields_are_ignored_and_missing_fields_are_reported():
     plain = SHEETS[0].card().to_dict()
     assert CardRoofline.from_dict(plain | {"colour": "green"}) == SHEETS[0].card()
     del plain["bandwidth"]
@@ -75,7 +75,7 @@ def test_what_a_newer_file_has_besides_is_left_out_and_what_is_missing_is_named(
 
 
 @pytest.mark.parametrize(("name", "expected"), NAMES.items())
-def test_a_card_is_found_by_the_name_its_driver_gives(name: str, expected: str):
+def test_card_is_found_by_its_driver_name(name: str, expected: str):
     card = known(name)
     assert card is not None
     assert card.name == expected
@@ -83,12 +83,12 @@ def test_a_card_is_found_by_the_name_its_driver_gives(name: str, expected: str):
 
 @pytest.mark.parametrize("name", ["", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "Radeon VII",
                                   "NVIDIA A10G"])  # fmt: skip
-def test_a_card_that_is_not_shipped_or_only_part_of_one_is_not_taken_for_another(name: str):
+def test_unknown_card_or_mig_instance_is_not_found(name: str):
     assert known(name) is None
 
 
 @pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: sheet.name)
-def test_a_shipped_card_is_found_by_its_own_name_and_stays_below_its_peaks(sheet: Sheet):
+def test_shipped_card_is_found_by_name_and_stays_below_its_peaks(sheet: Sheet):
     assert find_sheet(sheet.name) == sheet
     card = sheet.card()
     assert not card.measured
@@ -99,7 +99,7 @@ def test_a_shipped_card_is_found_by_its_own_name_and_stays_below_its_peaks(sheet
     assert all(0 < card.matmul_flops[dtype] < peak * 1e12 for dtype, peak in peaks.items())
 
 
-def test_a_small_card_is_held_back_by_its_power_limit_and_a_large_one_is_not():
+def test_power_limit_slows_only_a_small_card():
     small, large = find_sheet("NVIDIA L4"), find_sheet("NVIDIA H100 80GB HBM3")
     assert small is not None
     assert large is not None
@@ -107,8 +107,8 @@ def test_a_small_card_is_held_back_by_its_power_limit_and_a_large_one_is_not():
     assert large.card().vector_flops == replace(large, power_w=1000).card().vector_flops
 
 
-def test_more_reach_is_a_faster_card():
+def test_higher_reach_gives_a_faster_card():
     for sheet in SHEETS:
-        further = sheet.card(replace(REACH, memory_ratio=0.9, wide_ratio=0.9, narrow_ratio=0.95, matrix_ratio=0.9))
-        assert further.bandwidth > sheet.card().bandwidth
-        assert further.vector_flops >= sheet.card().vector_flops
+        faster = sheet.card(replace(REACH, memory_ratio=0.9, wide_ratio=0.9, narrow_ratio=0.95, matrix_ratio=0.9))
+        assert faster.bandwidth > sheet.card().bandwidth
+        assert faster.vector_flops >= sheet.card().vector_flops

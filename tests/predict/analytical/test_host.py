@@ -1,4 +1,4 @@
-"""What a host needs to issue a step."""
+"""Tests for the host time to issue a step."""
 
 from dataclasses import replace
 
@@ -22,84 +22,88 @@ HOST = {
 CARD = MeasuredCard("test", 10**10, 100, 1e12, 10**7, {"fp32": 1e13}, 1e13, measured=True, host=HOST)
 
 
-def stream(name="pointwise", phase: Phase = "forward"):
+def streaming_op(name="pointwise", phase: Phase = "forward"):
     return Op("vector", 0, 4, 4, name=name, phase=phase)
 
 
-def conv(way="forward", phase: Phase = "forward", shape=IMAGE):
-    return Op("conv", 1, 1, 1, "tf32", shape, f"conv.{way}", phase)
+def conv(direction="forward", phase: Phase = "forward", shape=IMAGE):
+    return Op("conv", 1, 1, 1, "tf32", shape, f"conv.{direction}", phase)
 
 
-def test_an_op_costs_by_its_way_and_more_among_others():
-    assert host_us([stream()], CARD, training=True) == 1.5 * (12 - 2)
-    assert host_us([stream(phase="backward")], CARD, training=True) == 20
-    assert host_us([stream()], CARD, training=False) == 6 - 1
+def test_op_cost_depends_on_its_pass_and_is_higher_among_other_ops():
+    assert host_us([streaming_op()], CARD, training=True) == 1.5 * (12 - 2)
+    assert host_us([streaming_op(phase="backward")], CARD, training=True) == 20
+    assert host_us([streaming_op()], CARD, training=False) == 6 - 1
     assert host_us([view()], CARD, training=True) == 1.5 * (3 - 2)
 
 
-def test_calls_of_modules_come_on_top():
+def test_module_calls_are_added():
     assert host_us([], CARD, training=True, modules=10) == 20
     assert host_us([], CARD, training=False, modules=10) == 10
 
 
-def test_both_gradients_of_a_layer_are_one_row_of_the_table():
-    both = [conv(way, "backward") for way in ("dgrad", "wgrad")]
+def test_both_gradients_of_a_layer_cost_one_table_row():
+    both = [conv(direction, "backward") for direction in ("dgrad", "wgrad")]
     assert host_us(both, CARD, training=True) == 60
 
 
-def test_a_bias_costs_what_a_layer_with_one_costs_more():
-    assert issue_us(stream("bias"), CARD, training=True) == 2 * (40 - 32)
-    assert issue_us(stream("sum_rows", "backward"), CARD, training=True) == 70 - 50
+def test_bias_costs_the_difference_between_layers_with_and_without_it():
+    assert issue_us(streaming_op("bias"), CARD, training=True) == 2 * (40 - 32)
+    assert issue_us(streaming_op("sum_rows", "backward"), CARD, training=True) == 70 - 50
 
 
 @pytest.mark.parametrize(("dtype", "cost"), [("bf16", 40.0), ("fp32", 25.0), ("tf32", 25.0)])
-def test_attention_takes_another_way_in_long_numbers(dtype: Dtype, cost):
+def test_attention_cost_depends_on_the_dtype(dtype: Dtype, cost):
     op = Op("attention", 1, 1, 1, dtype, (8, 16, 16, 32), "attention.forward")
     assert issue_us(op, CARD, training=True) == 1.5 * (cost - 2)
 
 
 def shaped(us, reference_us=10.0):
-    """A card on which every shape takes the library so long, and the one of the table ``reference_us``."""
-    rows = {f"issue.conv.{way}.tf32": ((*IMAGE, us),) for way in ("forward", "dgrad", "wgrad")}
-    rows |= {f"issue.conv.{way}.reference": ((*IMAGE, reference_us),) for way in ("forward", "dgrad", "wgrad")}
+    """A card on which the library needs ``us`` for the convolution, and ``reference_us`` for the shape of the table."""
+    rows = {f"issue.conv.{direction}.tf32": ((*IMAGE, us),) for direction in ("forward", "dgrad", "wgrad")}
+    rows |= {
+        f"issue.conv.{direction}.reference": ((*IMAGE, reference_us),) for direction in ("forward", "dgrad", "wgrad")
+    }
     return replace(CARD, samples=rows)
 
 
-def test_a_shape_that_the_library_does_more_for_costs_more():
-    # 20 us in a row for what the library alone took 10 for: its 5 more are 10 of that host's.
+def test_shape_with_more_library_time_costs_more():
+    # The table has 20 us where the library alone needs 10 us, so its 5 us more are 10 us on that host.
     assert issue_us(conv(), shaped(15.0), training=True) == pytest.approx(2 * (30 + 10))
     assert issue_us(conv(), shaped(10.0), training=True) == pytest.approx(2 * 30)
     assert issue_us(conv("dgrad", "backward"), shaped(15.0), training=True) == pytest.approx(30 + 10)
 
 
 @given(st.floats(1, 1000))
-def test_a_shape_never_costs_less_than_nothing(us):
+def test_cost_of_a_shape_is_never_negative(us):
     assert issue_us(conv(), shaped(us), training=False) >= 0
 
 
-def test_a_recurrent_layer_costs_what_its_shape_did():
+def test_recurrent_layer_costs_its_measured_time_or_its_launches():
     op = Op("matmul", 1, 1, 1, "tf32", (16, 4, 64, 32), "lstm.forward", kernels=32)
     measured = replace(CARD, samples={"issue.lstm.forward.tf32": ((4, 16, 16, 16, 333.0),)})
     assert issue_us(op, measured, training=True) == pytest.approx(333)
     assert issue_us(op, CARD, training=True) == 32 * 5
 
 
-def test_the_optimiser_costs_a_start_its_tensors_and_the_launches_that_large_ones_need():
+def test_optimiser_cost_has_a_base_and_grows_with_tensors_and_launches():
     small, large = (Op("vector", 0, 4, 4, name="adamw", phase="optimiser", kernels=kernels) for kernels in (8, 40))
     assert host_us([small], CARD, training=True, tensors=50) == 1.5 * 100 + 50 * 2
     assert host_us([large], CARD, training=True, tensors=50) == 1.5 * 100 + 50 * 2 + (40 - 8) * 5
     assert host_us([replace(small, name="adam")], CARD, training=True, tensors=50) >= 1.5 * 100 + 50 * 2
 
 
-def test_a_backward_pass_has_a_start_that_costs():
+def test_backward_pass_has_a_fixed_cost():
     card = replace(CARD, host={**HOST, "backward": 50.0})
     assert host_us([], card, training=True) == 50
     assert host_us([], card, training=False) == 0
 
 
-def test_a_slower_host_takes_longer_as_far_as_ops_go_by_its_pace():
+def test_host_time_scales_with_the_pace_by_its_elasticity():
     card = replace(CARD, host={**HOST, "pace": 300.0, ELASTICITY: 0.5})
-    calm = host_us([stream()], card, training=True)
-    assert host_us([stream()], card, training=True, pace_us=300.0) == calm
-    assert host_us([stream()], card, training=True, pace_us=1200.0) == pytest.approx(2 * calm)
-    assert host_us([stream()], CARD, training=True, pace_us=1200.0) == calm, "nothing to compare it with"
+    base_us = host_us([streaming_op()], card, training=True)
+    assert host_us([streaming_op()], card, training=True, pace_us=300.0) == base_us
+    assert host_us([streaming_op()], card, training=True, pace_us=1200.0) == pytest.approx(2 * base_us)
+    assert host_us([streaming_op()], CARD, training=True, pace_us=1200.0) == base_us, (
+        "a card without a measured pace is not scaled"
+    )

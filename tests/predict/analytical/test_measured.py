@@ -1,4 +1,4 @@
-"""Ops looked up among measurements."""
+"""Tests for op times interpolated from measurements."""
 
 import json
 from dataclasses import replace
@@ -45,46 +45,46 @@ def product(m, n, k, name="matmul.nt", dtype: Dtype = "bf16"):
 
 
 @given(st.floats(64, 4096), st.floats(64, 4096), st.floats(64, 4096))
-def test_between_measurements_the_share_of_the_ceiling_is_theirs(m, n, k):
+def test_op_time_between_measurements_is_interpolated(m, n, k):
     m, n, k = round(m), round(n), round(k)
     assert op_us(product(m, n, k), CARD) == pytest.approx(half_of_the_ceiling(m, n, k), rel=0.1)
 
 
-def test_far_outside_them_time_grows_with_the_work():
+def test_op_time_beyond_the_measurements_grows_with_the_work():
     small, large = (op_us(product(size, 4096, 4096), CARD) for size in (1 << 15, 1 << 17))
     assert large / small == pytest.approx(4, rel=0.05)
 
 
-def test_a_streaming_op_no_family_knows_is_taken_for_a_pointwise_one():
+def test_unmeasured_streaming_op_is_timed_as_pointwise():
     ops = [Op("vector", 0.0, 5e6, 5e6, name=name, shape=(1,)) for name in ("pointwise", "never_measured")]
     assert op_us(ops[0], CARD) == op_us(ops[1], CARD) == pytest.approx(12, rel=0.1)
 
 
-def test_a_type_that_was_not_measured_is_looked_up_under_one_like_it():
+def test_unmeasured_dtype_is_timed_as_a_similar_one():
     fp16 = op_us(product(512, 512, 512, dtype="fp16"), CARD)
     assert fp16 > base_us(product(512, 512, 512, dtype="fp16"), CARD)
 
 
-def test_a_product_that_was_not_measured_is_as_the_ceilings_say():
+def test_unmeasured_product_is_timed_by_the_roofline():
     op = product(512, 512, 512, name="bmm.nt")
     assert op_us(op, CARD) == base_us(op, CARD)
 
 
-def test_views_take_no_time_and_counts_multiply():
+def test_views_take_no_time_and_count_multiplies_the_time():
     assert op_us(view(), CARD) == 0
     op = product(512, 512, 512)
-    three = Op("matmul", op.flops, op.read_bytes, op.write_bytes, "bf16", op.shape, op.name, count=3)
-    assert op_us(three, CARD) == pytest.approx(3 * op_us(op, CARD))
+    repeated = Op("matmul", op.flops, op.read_bytes, op.write_bytes, "bf16", op.shape, op.name, count=3)
+    assert op_us(repeated, CARD) == pytest.approx(3 * op_us(op, CARD))
 
 
-def test_the_timing_model_asks_here_for_measured_cards():
+def test_timing_uses_the_measurements_of_a_measured_card():
     assert timing.op_us(product(256, 256, 256), CARD) == op_us(product(256, 256, 256), CARD)
 
 
-def test_a_card_survives_its_file():
-    again = MeasuredCard.from_dict(json.loads(json.dumps(CARD.to_dict())))
-    assert again == CARD
-    assert op_us(product(300, 300, 300), again) == op_us(product(300, 300, 300), CARD)
+def test_measured_card_round_trips_through_json():
+    restored = MeasuredCard.from_dict(json.loads(json.dumps(CARD.to_dict())))
+    assert restored == CARD
+    assert op_us(product(300, 300, 300), restored) == op_us(product(300, 300, 300), CARD)
 
 
 @pytest.mark.parametrize(
@@ -98,21 +98,21 @@ def test_a_card_survives_its_file():
         ("lstm.backward.bf16", (4, 10, 8, 16, 9.0), 2 * 2 * 10 * 4 * 64 * 24),
     ],
 )
-def test_rows_are_read_as_the_ops_that_were_measured(name, row, flops):
+def test_rows_are_read_as_the_measured_ops(name, row, flops):
     assert _op(name, row).flops == flops
 
 
-def test_an_optimisers_row_counts_all_its_passes():
+def test_optimiser_row_counts_all_its_passes():
     assert _op("adamw.fp32", (1000.0, 7, 9.0)).moved_bytes == 20 * 1000
 
 
-def test_a_recurrent_layer_goes_moment_by_moment():
+def test_recurrent_layer_time_is_proportional_to_its_length():
     short, long = (_op("lstm.forward.bf16", (4, length, 8, 16, 9.0)) for length in (10, 1000))
     assert base_us(long, CARD) == pytest.approx(100 * base_us(short, CARD), rel=0.01)
     assert base_us(short, CARD) > 2 * 10 * CARD.launch_us
 
 
-def test_what_was_measured_of_the_host_is_no_time_of_the_card():
+def test_issue_times_are_separate_from_card_times():
     with_issue = replace(CARD, samples={**CARD.samples, "issue.matmul.nt.fp32": ((1, 8, 8, 8, 20.0),)})
     assert set(with_issue.families) == set(CARD.families)
     assert with_issue.issue(product(64, 64, 64, dtype="fp32")) == pytest.approx(20)

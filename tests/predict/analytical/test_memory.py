@@ -1,4 +1,4 @@
-"""The caching allocator, played through."""
+"""Tests for the simulated caching allocator."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ SIZES = st.one_of(st.integers(1, 4096), st.integers(1, 40 * MIB))
 
 @st.composite
 def histories(draw):
-    """Tensors that come and go in any order."""
+    """Allocations and releases of tensors in any order, and the tensors alive at the end."""
     events, alive = [], []
     for count, size in enumerate(draw(st.lists(SIZES, min_size=1, max_size=40)), 1):
         events.append((count, size))
@@ -25,25 +25,25 @@ def histories(draw):
 
 
 @given(histories())
-def test_blocks_never_overlap_and_everything_is_accounted_for(history):
+def test_blocks_never_overlap_and_totals_match(history):
     events, alive = history
-    allocator, wanted, most = Allocator(), {}, 0
+    allocator, requested, max_requested = Allocator(), {}, 0
     for tensor, size in events:
         if size:
             allocator.take(tensor, size)
-            wanted[tensor] = size
+            requested[tensor] = size
         else:
             allocator.give(tensor)
-            del wanted[tensor]
-        most = max(most, sum(wanted.values()))
+            del requested[tensor]
+        max_requested = max(max_requested, sum(requested.values()))
         for blocks in allocator._segments:
             assert [block.start for block in blocks] == sorted(block.start for block in blocks)
             for before, after in pairwise(blocks):
                 assert before.start + before.size == after.start
         used = sum(block.size for blocks in allocator._segments for block in blocks if not block.free)
-        assert used == allocator.allocated >= sum(wanted.values())
+        assert used == allocator.allocated >= sum(requested.values())
         assert allocator.reserved == sum(block.size for blocks in allocator._segments for block in blocks)
-    assert allocator.peak_allocated >= most
+    assert allocator.peak_allocated >= max_requested
     assert allocator.peak_reserved >= allocator.peak_allocated
     for tensor in alive:
         allocator.give(tensor)
@@ -51,7 +51,7 @@ def test_blocks_never_overlap_and_everything_is_accounted_for(history):
     assert all(len(blocks) == 1 and blocks[0].free for blocks in allocator._segments)
 
 
-def test_a_freed_block_is_taken_again():
+def test_freed_block_is_reused():
     first = peak([(1, 30 * MIB), (1, 0), (2, 30 * MIB)], ())
     assert first.allocated_bytes == first.reserved_bytes == 30 * MIB
 
@@ -61,12 +61,12 @@ def test_small_tensors_share_a_segment_of_two_mebibytes():
     assert (found.allocated_bytes, found.reserved_bytes) == (8 * GRAIN, 2 * MIB)
 
 
-def test_a_rest_of_up_to_a_mebibyte_goes_with_a_large_block():
+def test_remainder_of_up_to_a_mebibyte_stays_with_a_large_block():
     found = peak([(1, 20 * MIB), (1, 0), (2, 20 * MIB - 4096)], ())
     assert found.allocated_bytes == 20 * MIB
 
 
-def test_what_is_held_is_under_everything_and_the_context_on_top():
+def test_peak_includes_held_memory_and_context():
     found = peak([(1, 4 * MIB), (1, 0)], [10 * MIB], context_bytes=500)
     assert (found.held_bytes, found.allocated_bytes) == (10 * MIB, 14 * MIB)
     assert found.card_bytes == found.reserved_bytes + 500
@@ -89,5 +89,5 @@ def conv(kernel=3, stride=1, groups=1, name="conv.forward", cin=64, dtype: Dtype
         (Op("matmul", 1.0, 1000.0, 500.0), 0),
     ],
 )
-def test_what_a_convolution_borrows(op, expected):
+def test_workspace_of_ops(op, expected):
     assert workspace_bytes(op) == expected

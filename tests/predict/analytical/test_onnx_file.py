@@ -1,4 +1,4 @@
-"""ONNX graphs as ops, memory and parameters."""
+"""Tests for reading ONNX graphs as ops, memory and parameters."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def model(nodes, inputs, weights, outputs=("out",)):
         for name, shape in weights.items()
     ]
     graph = helper.make_graph(
-        [helper.make_node(kind, given, made, **attributes) for kind, given, made, attributes in nodes],
+        [helper.make_node(kind, sources, results, **attributes) for kind, sources, results, attributes in nodes],
         "test",
         [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs.items()],
         [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs],
@@ -63,7 +63,7 @@ def names(graph):
     return [op.name for op in graph.ops]
 
 
-def test_a_convnet_forward():
+def test_convnet_forward_ops():
     graph = from_onnx(CONVNET, batch=8)
     assert names(graph) == ["conv.forward", "bias", "batch_norm_eval", "pointwise", "sum_inner", "view", "matmul.nt"]
     conv, gemm = graph.ops[0], graph.ops[-1]
@@ -74,7 +74,7 @@ def test_a_convnet_forward():
     assert not graph.unknown
 
 
-def test_training_goes_back_through_every_op_but_the_first_input():
+def test_training_adds_backward_ops_except_for_the_input_gradient():
     graph = from_onnx(CONVNET, batch=8, training=True)
     back = [op.name for op in graph.ops if op.phase == "backward"]
     assert back[:2] == ["matmul.nn", "matmul.tn"]
@@ -84,28 +84,28 @@ def test_training_goes_back_through_every_op_but_the_first_input():
     assert "batch_norm_backward" in back
 
 
-def test_attention_made_of_products_is_batched():
+def test_attention_from_products_uses_batched_products():
     graph = from_onnx(ATTENTION, batch=4)
     assert names(graph) == ["matmul.nt", "transpose", "bmm.nn", "softmax", "bmm.nn"]
     assert [op.shape for op in graph.ops if op.kind == "matmul"] == [(1, 80, 32, 32), (4, 20, 20, 32), (4, 20, 32, 20)]
 
 
-def test_memory_is_given_back_after_the_last_use_unless_it_trains():
+def test_memory_is_released_after_the_last_use_in_inference_only():
     chain = model(
         [("Relu", ["x"], ["a"], {}), ("Relu", ["a"], ["b"], {}), ("Relu", ["b"], ["out"], {})],
         {"x": ["n", 1 << 20]},
         {},
     )
-    one = 4 << 20
+    tensor_bytes = 4 << 20
     inference, training = (from_onnx(chain, batch=1, training=training) for training in (False, True))
-    assert peak(inference.events, inference.held).allocated_bytes == 3 * one
-    assert peak(training.events, training.held).allocated_bytes >= 5 * one
+    assert peak(inference.events, inference.held).allocated_bytes == 3 * tensor_bytes
+    assert peak(training.events, training.held).allocated_bytes >= 5 * tensor_bytes
     for graph in (inference, training):
         assert all(bytes_ >= 0 for _, bytes_ in graph.events)
 
 
-def test_a_view_keeps_what_it_shows():
-    shown = model(
+def test_view_keeps_its_base_tensor_alive():
+    with_view = model(
         [
             ("Relu", ["x"], ["a"], {}),
             ("Flatten", ["a"], ["b"], {}),
@@ -115,19 +115,21 @@ def test_a_view_keeps_what_it_shows():
         {"x": ["n", 1 << 20]},
         {},
     )
-    graph = from_onnx(shown, batch=1)
+    graph = from_onnx(with_view, batch=1)
     assert peak(graph.events, ()).allocated_bytes == 3 * (4 << 20)
 
 
-def test_an_unknown_op_moves_its_bytes_and_is_reported():
-    strange = model([("Relu", ["x"], ["a"], {}), ("Einsum", ["a"], ["out"], {"equation": "ij->ji"})], {"x": [4, 8]}, {})
-    graph = from_onnx(strange)
+def test_unknown_op_moves_its_bytes_and_is_reported():
+    with_unknown_op = model(
+        [("Relu", ["x"], ["a"], {}), ("Einsum", ["a"], ["out"], {"equation": "ij->ji"})], {"x": [4, 8]}, {}
+    )
+    graph = from_onnx(with_unknown_op)
     assert dict(graph.unknown) == {"Einsum": 1}
     assert graph.ops[-1].kind == "vector"
     assert graph.ops[-1].read_bytes == 4 * 32
 
 
-def test_short_numbers_halve_the_bytes():
+def test_half_precision_halves_the_bytes():
     full, short, mixed = (from_onnx(CONVNET, batch=8, precision=each) for each in ("fp32", "bf16", "amp-bf16"))
     assert short.ops[0].moved_bytes * 2 == full.ops[0].moved_bytes
     assert sum(short.held) * 2 == sum(full.held)
@@ -135,14 +137,14 @@ def test_short_numbers_halve_the_bytes():
     assert (full.ops[0].dtype, short.ops[0].dtype) == ("tf32", "bf16")
 
 
-def test_a_fixed_batch_is_kept():
+def test_fixed_batch_cannot_be_changed():
     fixed = model([("Relu", ["x"], ["out"], {})], {"x": [4, 8]}, {})
     assert from_onnx(fixed).batch == from_onnx(fixed, batch=4).batch == 4
     with pytest.raises(Invalid, match="fixes it at 4"):
         from_onnx(fixed, batch=8)
 
 
-def test_a_transposed_convolution_is_the_gradient_of_another():
+def test_transposed_convolution_is_counted_as_an_input_gradient():
     up = model(
         [("ConvTranspose", ["x", "w"], ["out"], {"strides": [2, 2], "kernel_shape": [2, 2]})],
         {"x": [2, 32, 8, 8]},
@@ -152,7 +154,7 @@ def test_a_transposed_convolution_is_the_gradient_of_another():
     assert (op.name, op.shape) == ("conv.dgrad", (2, 16, 16, 16, 32, 2, 2, 2, 1))
 
 
-def test_files_bytes_and_models_are_the_same_to_an_estimate(tmp_path):
+def test_estimate_is_equal_for_file_bytes_and_model(tmp_path):
     path = tmp_path / "net.onnx"
     onnx.save(CONVNET, path)
     found = [estimate(source, 8, 10).step_us for source in (CONVNET, CONVNET.SerializeToString(), path, str(path))]

@@ -1,4 +1,4 @@
-"""The pace of a host; that it takes time is all that can be said of it here."""
+"""Tests for the pace of the host."""
 
 from dataclasses import replace
 
@@ -13,19 +13,19 @@ CARD = MeasuredCard(
 )
 
 
-def test_a_processor_has_a_name_and_a_size():
+def test_processor_has_a_name_and_a_core_count():
     model, cores = pace.processor().rsplit(", ", 1)
     assert model
     assert int(cores.removesuffix(" cores")) > 0
 
 
-def test_paces_of_unlike_hosts_are_not_compared():
+def test_no_pace_when_the_host_differs_from_the_calibrated_one():
     assert _pace_now(replace(CARD, processor="another, 3 cores")) is None
     assert _pace_now(replace(CARD, host={})) is None
     assert _pace_now(replace(CARD, host={"pointwise": 3.0})) is None
 
 
-def test_the_pace_is_read_on_a_host_like_the_calibrated_one():
+def test_pace_is_measured_on_a_host_like_the_calibrated_one():
     torch = pytest.importorskip("torch")
     found = _pace_now(CARD)
     assert found is not None

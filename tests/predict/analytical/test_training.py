@@ -1,4 +1,4 @@
-"""From one pass to a job."""
+"""Tests for optimisers, backward passes and step counts."""
 
 import pytest
 from hypothesis import given
@@ -20,25 +20,25 @@ from gpusquad.predict.analytical.training import (
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_every_optimiser_moves_its_passes_over_the_parameters(name):
+def test_optimiser_traffic_is_its_passes_over_the_parameters(name):
     rule = OPTIMISERS[name]
     (op,) = optimiser_ops(name, {"fp32": 4000}, 10)
     assert (op.read_bytes, op.write_bytes) == (4000 * rule.reads, 4000 * rule.writes)
     assert (op.phase, op.kernels) == ("optimiser", rule.passes)
 
 
-def test_many_or_large_tensors_take_more_launches():
+def test_many_or_large_tensors_need_more_launches():
     few, many = (optimiser_ops("adamw", {"fp32": 400_000}, tensors)[0].kernels for tensors in (10, 600))
     large = optimiser_ops("adamw", {"fp32": 4 << 30}, 10)[0].kernels
     assert few < many
     assert few < large
 
 
-def test_parameters_of_two_types_are_two_steps():
+def test_parameters_of_two_dtypes_are_two_optimiser_ops():
     assert [op.dtype for op in optimiser_ops("sgd", {"fp32": 400, "bf16": 200}, 6)] == ["fp32", "bf16"]
 
 
-def test_state_is_held_and_what_is_spare_is_given_back():
+def test_optimiser_state_is_held_and_temporary_memory_is_released():
     graph = Graph((), parameter_bytes={"fp32": 4 << 20}, parameter_tensors=4, held=(4 << 20,))
     found = with_optimiser(graph, "adamw")
     memory = peak(found.events, found.held)
@@ -46,29 +46,29 @@ def test_state_is_held_and_what_is_spare_is_given_back():
     assert memory.allocated_bytes == 16 << 20
 
 
-def test_an_unknown_optimiser_is_named_with_those_there_are():
+def test_unknown_optimiser_is_refused_with_the_known_names():
     with pytest.raises(Invalid, match="adamw"):
         with_optimiser(Graph(()), "magic")
 
 
 @given(st.integers(1, 10**6), st.integers(1, 512), st.integers(1, 64), st.integers(1, 100))
-def test_every_item_is_seen_once_an_epoch(data, batch, gpus, epochs):
+def test_every_item_is_used_once_per_epoch(data, batch, gpus, epochs):
     steps = step_count(None, epochs, data, batch, gpus)
     assert steps * batch * gpus >= epochs * data > (steps - epochs) * batch * gpus
 
 
-def test_steps_are_taken_as_given_or_asked_for():
+def test_given_steps_are_used_and_missing_data_size_is_refused():
     assert step_count(7, None, None, 1, 1) == 7
     with pytest.raises(Invalid, match="epochs"):
         step_count(None, 3, None, 1, 1)
 
 
-def test_gradients_travel_once():
+def test_gradient_exchange_sends_the_gradients_once():
     op = gradient_exchange(Graph((), parameter_bytes={"fp32": 400}))
     assert (op.kind, op.write_bytes, op.phase) == ("allreduce", 400, "communication")
 
 
-def test_products_go_back_as_two_of_their_size():
+def test_backward_of_a_product_is_two_products():
     forward = Op("matmul", 100.0, 8.0, 4.0, shape=(1, 2, 3, 5), name="matmul.nt")
     back = backward_of(forward)
     assert [op.shape for op in back] == [(1, 2, 5, 3), (1, 3, 5, 2)]
@@ -77,7 +77,7 @@ def test_products_go_back_as_two_of_their_size():
     assert len(backward_of(forward, of_input=False)) == 1
 
 
-def test_other_ops_go_back_by_their_own_rules():
+def test_backward_of_other_ops():
     conv = Op("conv", 10.0, 1.0, 1.0, shape=(1,) * 9, name="conv.forward")
     assert [op.name for op in backward_of(conv)] == ["conv.dgrad", "conv.wgrad"]
     attention = Op("attention", 10.0, 3.0, 1.0, shape=(1,) * 4, name="attention.forward")

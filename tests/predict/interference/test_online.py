@@ -1,4 +1,4 @@
-"""What running jobs teach."""
+"""Tests for corrections of rates by running jobs."""
 
 import json
 from math import exp, log
@@ -17,7 +17,7 @@ GUESS = RateEstimate(0.6, 0.15, "features")
 SURE = RateEstimate(0.6, 0.01, "measured")
 
 
-def tell(
+def observe(
     online: OnlineCorrections, before: RateEstimate, ratio: float, times: int = 1, seconds: float = HOUR, key: Key = KEY
 ) -> None:
     for _ in range(times):
@@ -25,68 +25,68 @@ def tell(
 
 
 @given(st.floats(0.25, 1.1))
-def test_it_converges_to_what_is_seen(truth):
+def test_rate_converges_to_the_observed_ratio(actual):
     online = OnlineCorrections()
-    tell(online, GUESS, truth, 200)
-    assert online.corrected(KEY, GUESS).rate == pytest.approx(truth, rel=0.02)
+    observe(online, GUESS, actual, 200)
+    assert online.corrected(KEY, GUESS).rate == pytest.approx(actual, rel=0.02)
 
 
-def test_more_hours_teach_more_than_minutes():
+def test_longer_observation_has_more_weight():
     minutes, hours = OnlineCorrections(), OnlineCorrections()
-    tell(minutes, GUESS, 0.9, seconds=60)
-    tell(hours, GUESS, 0.9)
+    observe(minutes, GUESS, 0.9, seconds=60)
+    observe(hours, GUESS, 0.9)
     assert 0.6 < minutes.corrected(KEY, GUESS).rate < hours.corrected(KEY, GUESS).rate < 0.9
 
 
-def test_a_measured_pair_moves_less_than_a_guess():
+def test_measured_pair_changes_less_than_a_guess():
     sure, guess = OnlineCorrections(), OnlineCorrections()
-    tell(sure, SURE, 0.7)
-    tell(guess, GUESS, 0.7)
+    observe(sure, SURE, 0.7)
+    observe(guess, GUESS, 0.7)
     assert sure.corrected(KEY, SURE).rate < guess.corrected(KEY, GUESS).rate < 0.7
 
 
-def test_one_outlier_among_many_moves_little():
+def test_single_outlier_changes_the_rate_little():
     online = OnlineCorrections()
-    tell(online, GUESS, 0.8, 20)
+    observe(online, GUESS, 0.8, 20)
     before = online.corrected(KEY, GUESS).rate
-    tell(online, GUESS, 0.01)
+    observe(online, GUESS, 0.01)
     assert online.corrected(KEY, GUESS).rate == pytest.approx(before, rel=0.05)
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 1e6), st.floats(1, 1e7)), max_size=30))
-def test_whatever_is_told_a_measured_pair_is_off_by_no_more_than_its_limit(told):
+def test_correction_of_a_measured_pair_stays_within_its_limit(observations):
     online = OnlineCorrections()
-    for ratio, seconds in told:
-        tell(online, SURE, ratio, seconds=seconds)
+    for ratio, seconds in observations:
+        observe(online, SURE, ratio, seconds=seconds)
     rate = online.corrected(KEY, SURE).rate
     assert 1 / MAX_FACTOR["measured"] - 1e-9 <= rate / SURE.rate <= MAX_FACTOR["measured"] + 1e-9
     assert rate <= MAX_RATIO
 
 
-def test_a_lasting_change_is_followed_even_after_long():
+def test_lasting_change_is_followed_after_many_observations():
     online = OnlineCorrections()
-    tell(online, GUESS, 0.8, 500)
-    tell(online, GUESS, 0.5, 500)
+    observe(online, GUESS, 0.8, 500)
+    observe(online, GUESS, 0.5, 500)
     assert online.corrected(KEY, GUESS).rate == pytest.approx(0.5, rel=0.05)
 
 
-def test_lies_are_unlearnt():
+def test_false_observations_are_unlearned():
     online = OnlineCorrections()
-    tell(online, SURE, 0.001, 100)
+    observe(online, SURE, 0.001, 100)
     assert online.corrected(KEY, SURE).rate == pytest.approx(0.6 / 1.25)
-    tell(online, SURE, 0.6, 300)
+    observe(online, SURE, 0.6, 300)
     assert online.corrected(KEY, SURE).rate == pytest.approx(0.6, rel=0.05)
 
 
 @pytest.mark.parametrize(("ratio", "seconds"), [(0.0, 10), (-1, 10), (float("nan"), 10), (float("inf"), 10),
                                                 (0.5, 0), (0.5, -1), (0.5, float("nan"))])  # fmt: skip
-def test_nonsense_teaches_nothing(ratio, seconds):
+def test_invalid_observations_are_ignored(ratio, seconds):
     online = OnlineCorrections()
-    tell(online, GUESS, ratio, seconds=seconds)
+    observe(online, GUESS, ratio, seconds=seconds)
     assert len(online) == 0
 
 
-def test_of_two_neighbours_the_less_certain_one_is_corrected_more():
+def test_less_certain_neighbour_is_corrected_more():
     online, other = OnlineCorrections(), Key("card", "a", "c")
     for _ in range(50):
         rates = [online.corrected(KEY, SURE).rate, online.corrected(other, GUESS).rate]
@@ -96,25 +96,25 @@ def test_of_two_neighbours_the_less_certain_one_is_corrected_more():
     assert abs(log(found[0] / 0.6)) < abs(log(found[1] / 0.6)) / 3
 
 
-def test_memory_is_bounded_and_the_longest_unheard_goes_first():
+def test_number_of_pairs_is_bounded_and_the_least_recent_is_dropped():
     online = OnlineCorrections(max_pairs=3)
     for name in "bcdbe":
-        tell(online, GUESS, 0.5, key=Key("card", "a", name))
+        observe(online, GUESS, 0.5, key=Key("card", "a", name))
     assert len(online) == 3
     assert online.get(Key("card", "a", "c")) is None
     assert online.get(Key("card", "a", "b")) is not None
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.01, 2), st.floats(1, 1e6)), max_size=20))
-def test_dump_and_load_are_exact(told):
+def test_dump_and_load_are_exact(observations):
     online = OnlineCorrections()
-    for name, ratio, seconds in told:
-        tell(online, GUESS, ratio, seconds=seconds, key=Key("card", name, "b"))
-    again = OnlineCorrections.load(json.loads(json.dumps(online.dump())))
-    assert again.dump() == online.dump()
-    tell(online, GUESS, 0.7)
-    tell(again, GUESS, 0.7)
-    assert again.dump() == online.dump()
+    for name, ratio, seconds in observations:
+        observe(online, GUESS, ratio, seconds=seconds, key=Key("card", name, "b"))
+    restored = OnlineCorrections.load(json.loads(json.dumps(online.dump())))
+    assert restored.dump() == online.dump()
+    observe(online, GUESS, 0.7)
+    observe(restored, GUESS, 0.7)
+    assert restored.dump() == online.dump()
 
 
 @pytest.mark.parametrize("data", [
@@ -125,21 +125,21 @@ def test_dump_and_load_are_exact(told):
     {"format": 1, "pairs": [["g", "a", "b", 0.0, -0.1, 1.0]]},
     {"format": 1, "pairs": [["g", "a", "b", True, 0.1, 1.0]]},
 ])  # fmt: skip
-def test_what_cannot_be_read_is_refused(data):
+def test_invalid_data_is_refused(data):
     with pytest.raises(Invalid):
         OnlineCorrections.load(data)
 
 
-def test_a_pair_that_does_not_fit_stays_so():
+def test_pair_that_does_not_fit_is_not_corrected():
     online = OnlineCorrections()
-    tell(online, GUESS, 0.9, 10)
-    out = RateEstimate(0.0, 0.0, "measured")
-    assert online.corrected(KEY, out).rate == 0.0
+    observe(online, GUESS, 0.9, 10)
+    does_not_fit = RateEstimate(0.0, 0.0, "measured")
+    assert online.corrected(KEY, does_not_fit).rate == 0.0
 
 
-def test_the_limits_are_those_of_what_is_corrected():
-    """Learnt as a guess, measured later: the measured one's limit holds."""
+def test_limit_follows_the_source_of_the_estimate():
+    """A correction learned for a guess is limited as for a measured pair once the pair is measured."""
     online = OnlineCorrections()
-    tell(online, GUESS, 0.2, 300)
+    observe(online, GUESS, 0.2, 300)
     assert online.corrected(KEY, GUESS).rate == pytest.approx(0.2, rel=0.03)
     assert online.corrected(KEY, SURE).rate == pytest.approx(0.6 * exp(-log(1.25)))

@@ -1,4 +1,4 @@
-"""Files that are no traces, and lines that are no jobs."""
+"""Invalid trace files and invalid lines."""
 
 import gzip
 import sys
@@ -20,7 +20,7 @@ from tests.sim.trace_samples import (
 )
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_parquet_without_pyarrow_is_refused_with_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "x.parquet"
     path.write_bytes(b"PAR1....PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -29,7 +29,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
         read(path)
 
 
-def test_broken_parquet(tmp_path: Path):
+def test_invalid_parquet_file_is_refused(tmp_path: Path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "x.parquet"
     path.write_bytes(b"PAR1....PAR1")
@@ -38,7 +38,7 @@ def test_broken_parquet(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "bad", "line", "words"),
+    ("name", "text", "bad", "line", "message"),
     [
         ("x.swf", SWF, NEVER_RAN, 7, "never ran"),
         ("x.swf", SWF, "5 1 2\n", 7, "3 columns"),
@@ -63,25 +63,25 @@ def test_broken_parquet(tmp_path: Path):
         ("x.jsonl", JSONL, "[]\n", 4, "expected a job"),
     ],
 )
-def test_a_bad_line_is_named_or_skipped(tmp_path: Path, name: str, text: str, bad: str, line: int, words: str):
+def test_bad_line_is_reported_or_skipped(tmp_path: Path, name: str, text: str, bad: str, line: int, message: str):
     path = file(tmp_path, name, text + bad)
     with pytest.raises(BadLine) as caught:
         read(path)
     assert (caught.value.name, caught.value.line) == (name, line)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     trace = read(path, skip_bad=True)
     assert trace.skipped_count == 1
     assert f"line {line}: " in trace.skipped[0]
     assert len(trace.jobs) == len(read(file(tmp_path, name, text)).jobs)
 
 
-def test_many_bad_lines_are_counted(tmp_path: Path):
+def test_many_bad_lines_are_counted_and_partly_listed(tmp_path: Path):
     trace = read(file(tmp_path, "x.swf", SWF + "bad\n" * 1000), skip_bad=True)
     assert trace.skipped_count == 1000
     assert len(trace.skipped) < 100
 
 
-def test_files_that_are_no_traces(tmp_path: Path):
+def test_files_that_are_no_traces_are_refused(tmp_path: Path):
     with pytest.raises(Invalid, match="there is no file"):
         read(tmp_path / "none.swf")
     with pytest.raises(Invalid, match="cannot read"):
@@ -104,17 +104,17 @@ def test_files_that_are_no_traces(tmp_path: Path):
         read(broken)
 
 
-def test_compressed_and_odd_files(tmp_path: Path):
+def test_compressed_files_and_unusual_encodings_are_read(tmp_path: Path):
     packed = tmp_path / "x"
     packed.write_bytes(gzip.compress(SWF.encode()))
     assert len(read(packed).jobs) == 3
-    odd = tmp_path / "y.swf"
-    odd.write_bytes(b"\xef\xbb\xbf; Acknowledge: \xe9\xff\r\n" + SWF.replace("\n", "\r\n").encode())
-    assert len(read(odd).jobs) == 3
+    unusual = tmp_path / "y.swf"
+    unusual.write_bytes(b"\xef\xbb\xbf; Acknowledge: \xe9\xff\r\n" + SWF.replace("\n", "\r\n").encode())
+    assert len(read(unusual).jobs) == 3
 
 
-def test_a_long_file_is_read_whole(tmp_path: Path):
-    """The part looked at to tell the format ends in the middle of a line."""
+def test_long_file_is_read_completely(tmp_path: Path):
+    """The part from which the format is detected ends in the middle of a line."""
     line = SWF.splitlines()[3]
     text = "".join(line.replace("    1 ", f"{number:5} ", 1) + "\n" for number in range(5000))
     trace = read(file(tmp_path, "x.swf", text))

@@ -1,4 +1,4 @@
-"""Every forecast against what then happens: when a job starts, and what one more would change."""
+"""Forecasts compared with the simulated outcome: start times, and the effect of one more job."""
 
 import json
 from dataclasses import replace
@@ -23,43 +23,43 @@ from tests.strategies import Load, loads
 
 @settings(max_examples=60)
 @given(loads(most=8, roles=2, windows=True), plans)
-def test_with_exact_times_and_no_more_arrivals_when_is_what_happens(load: Load, plan: str) -> None:
+def test_forecast_is_exact_with_exact_run_times_and_no_later_jobs(load: Load, plan: str) -> None:
     last_us = max(t.job.submitted_us for t in load.jobs)
-    told: dict[str, int | None] = {}
+    forecasts: dict[str, int | None] = {}
 
-    def ask(state: SchedulerState, now_us: int) -> None:
-        if now_us >= last_us and not told:
+    def query(state: SchedulerState, now_us: int) -> None:
+        if now_us >= last_us and not forecasts:
             before = dump_snapshot(state)
-            for waiting in list(state.queue):
-                eta = when(state, waiting.job.id)
+            for pending in list(state.queue):
+                eta = when(state, pending.job.id)
                 assert eta.high_us == eta.start_us
-                told[waiting.job.id] = eta.start_us
+                forecasts[pending.job.id] = eta.start_us
             assert dump_snapshot(state) == before
 
-    result = load.run(plan, on_cycle=ask)
+    result = load.run(plan, on_cycle=query)
     started = {o.job.id: o.started_us for o in result.outcomes}
-    assert told == {job_id: started[job_id] for job_id in told}
+    assert forecasts == {job_id: started[job_id] for job_id in forecasts}
 
 
 @settings(max_examples=60)
 @given(loads(most=7, roles=2), plans)
-def test_what_if_is_what_happens(load: Load, plan: str) -> None:
-    """The last job is held back, asked about, and then submitted in a second run."""
-    *first, extra = sorted(load.jobs, key=lambda t: t.job.submitted_us)
+def test_what_if_answer_is_exact_with_exact_run_times(load: Load, plan: str) -> None:
+    """The first run asks what would happen with the last job; the second run submits it."""
+    *others, extra = sorted(load.jobs, key=lambda t: t.job.submitted_us)
     last_us = extra.job.submitted_us
-    told = []
+    answers = []
 
-    def ask(state: SchedulerState, now_us: int) -> None:
-        if now_us == last_us and not told:
+    def query(state: SchedulerState, now_us: int) -> None:
+        if now_us == last_us and not answers:
             before = dump_snapshot(state)
-            told.append((what_if(state, extra.job, exact(extra)), [w.job.id for w in state.queue]))
+            answers.append((what_if(state, extra.job, exact(extra)), [w.job.id for w in state.queue]))
             assert dump_snapshot(state) == before
 
-    if not any(t.job.submitted_us == last_us for t in first):
+    if not any(t.job.submitted_us == last_us for t in others):
         return
-    without = replace(load, jobs=tuple(first)).run(plan, on_cycle=ask)
-    answer, pending = told[0]
-    outcomes = replace(load, jobs=(*first, extra)).run(plan, event_order="batch").outcomes
+    without = replace(load, jobs=tuple(others)).run(plan, on_cycle=query)
+    answer, pending_ids = answers[0]
+    outcomes = replace(load, jobs=(*others, extra)).run(plan, event_order="batch").outcomes
     then: dict[str, Any] = {o.job.id: o.started_us for o in outcomes}
     if answer.refused is not None:
         assert next(o for o in outcomes if o.job.id == extra.job.id).end == "refused"
@@ -67,19 +67,19 @@ def test_what_if_is_what_happens(load: Load, plan: str) -> None:
     if answer.starts_now:
         assert answer.placement is not None
         assert answer.eta.start_us == last_us
-    if any(t.job.id not in pending and then[t.job.id] != o for t, o in _starts(first, without)):
-        return  # submitted together with the others it changed what they got; asked later it cannot
+    if any(t.job.id not in pending_ids and then[t.job.id] != o for t, o in _start_times(others, without)):
+        return  # submitted with the others it changed their starts, which a later question cannot do
     assert answer.eta.start_us == then[extra.job.id]
-    delays = {t.job.id: then[t.job.id] - o for t, o in _starts(first, without) if o is not None}
+    delays = {t.job.id: then[t.job.id] - o for t, o in _start_times(others, without) if o is not None}
     assert dict(answer.delayed) == {job_id: by for job_id, by in delays.items() if by > 0}
 
 
-def _starts(traces, result):
+def _start_times(traces, result):
     started = {o.job.id: o.started_us for o in result.outcomes}
     return [(t, started[t.job.id]) for t in traces]
 
 
-def test_when_gives_a_range_and_the_promise() -> None:
+def test_forecast_has_a_range_and_the_reserved_start() -> None:
     state = state_of(grid("1x1"))
     state.enqueue(job("a", Request(gpus=1)), RunTimePrediction(HOUR, 2 * HOUR))
     state.enqueue(job("b", Request(gpus=1)), RunTimePrediction(HOUR, 3 * HOUR))
@@ -91,7 +91,7 @@ def test_when_gives_a_range_and_the_promise() -> None:
     assert (eta.start_us, eta.high_us, eta.promised_us) == (2 * HOUR, 5 * HOUR, None)
 
 
-def test_when_is_not_known_behind_a_job_without_estimate() -> None:
+def test_forecast_is_unknown_behind_a_job_without_estimate() -> None:
     state = state_of(grid("1x1"))
     state.enqueue(job("a", Request(gpus=1)), UNKNOWN)
     state.enqueue(job("b", Request(gpus=1)), RunTimePrediction(HOUR, HOUR))
@@ -100,11 +100,11 @@ def test_when_is_not_known_behind_a_job_without_estimate() -> None:
     assert (eta.start_us, eta.high_us, eta.promised_us) == (None, None, None)
 
 
-def test_what_if_tells_who_is_delayed_and_who_must_go() -> None:
+def test_what_if_reports_delayed_and_preempted_jobs() -> None:
     policies = make_policies("urgent", "easy", "binpack", preemption=PreemptionConfig("priority", 0.0))
     state = SchedulerState(grid("1x2"), policies)
     submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2)))
-    state.now_us = 1  # nobody is preempted at the instant of its start
+    state.now_us = 1  # a job is not preempted at the instant of its start
     answer = what_if(state, job("now", Request(gpus=2), priority="urgent"), RunTimePrediction(HOUR, HOUR))
     assert not answer.starts_now
     assert answer.preempted == ("a",)
@@ -114,7 +114,7 @@ def test_what_if_tells_who_is_delayed_and_who_must_go() -> None:
         what_if(state, job("a", Request(gpus=1)), RunTimePrediction(HOUR, HOUR))
 
 
-def test_a_copy_is_equal_and_apart() -> None:
+def test_copied_state_is_equal_and_independent() -> None:
     state = state_of(grid("2x2"))
     submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2), 2), job("c", Request(share=Share(GIB, 100))))
     before = json.dumps(dump_snapshot(state))

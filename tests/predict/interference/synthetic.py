@@ -1,4 +1,4 @@
-"""Measurements made up for tests: no figure in here was ever measured."""
+"""Synthetic interference measurements for tests."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from gpusquad.model.job import Job, Profile, Request, Role
 GIB = 2**30
 CARD = "Made Up 9000"
 USE = {"busy": (0.95, 0.3), "reader": (0.9, 0.9), "middle": (0.6, 0.4), "light": (0.3, 0.1), "idle": (0.1, 0.05)}
-"""Utilisation and bandwidth."""
+"""Utilisation and bandwidth of each workload."""
 
 
-def at(mean: float) -> ConfidenceInterval:
+def interval(mean: float) -> ConfidenceInterval:
     return ConfidenceInterval(mean, mean * 0.99, mean * 1.01, 3)
 
 
-def shared(own: str, others: list[str]) -> float:
-    """Of the made-up card: each neighbour adds its duty to the queue, as far as the own one is on the card."""
+def expected_rate(own: str, others: list[str]) -> float:
+    """Rate of a workload beside others on the synthetic card. It falls with the utilisation of all of them."""
     return 1.0 / (1.0 + USE[own][0] * sum(USE[other][0] for other in others))
 
 
 def pair(own: str, other: str, first: float | None = None, second: float | None = None) -> CoRun:
-    ratios = (first or shared(own, [other]), second or shared(other, [own]))
-    return CoRun((own, other), (1000, 1000), tuple(map(at, ratios)))
+    ratios = (first or expected_rate(own, [other]), second or expected_rate(other, [own]))
+    return CoRun((own, other), (1000, 1000), tuple(map(interval, ratios)))
 
 
 def solo(name: str, memory_gib: float = 4.0) -> SoloMeasurement:
     busy, reads = USE[name]
     by_sm = tuple((milli, min(1.0, milli / 1000 / busy)) for milli in (250, 500, 1000))
-    return SoloMeasurement(name, at(10.0), by_sm, busy, reads, round(memory_gib * GIB), 100 + 500 * busy)
+    return SoloMeasurement(name, interval(10.0), by_sm, busy, reads, round(memory_gib * GIB), 100 + 500 * busy)
 
 
 def measured(
@@ -48,7 +48,7 @@ def measured(
     memory_gib: float | None = 16.0,
     at_us: int = 1,
 ) -> MeasurementSeries:
-    """All pairs but one."""
+    """A series with all pairs of workloads except ``without``."""
     runs = [pair(a, b) for a, b in combinations_with_replacement(USE, 2) if {a, b} != set(without or ())]
     limit = None if memory_gib is None else round(memory_gib * GIB)
     return MeasurementSeries(
@@ -57,10 +57,11 @@ def measured(
 
 
 def triple(*names: str, ratios: tuple[float, ...] | None = None) -> CoRun:
-    found = ratios or tuple(
-        shared(own, [other for place, other in enumerate(names) if place != mine]) for mine, own in enumerate(names)
+    rates = ratios or tuple(
+        expected_rate(own, [other for index, other in enumerate(names) if index != own_index])
+        for own_index, own in enumerate(names)
     )
-    return CoRun(names, (1000,) * len(names), tuple(map(at, found)))
+    return CoRun(names, (1000,) * len(names), tuple(map(interval, rates)))
 
 
 def job(app: str = "", profile: Profile | None = None, name: str = "a") -> Job:
