@@ -72,11 +72,12 @@ def divided() -> dict[str, Any]:
         "groups": 0, "sm_ratio": 1.0, "used_bytes": 3 * GIB, "quota_bytes": 0, "peak_bytes": 3 * GIB,
         "isolation": "shared", "note": "",
     }  # fmt: skip
+    unmanaged = [{"pid": 4242, "name": HOSTILE, "memory_bytes": GIB}]
     free = mine | {"name": "batch", "credit_us": None, "waiting": 0, "is_idle": True, "slo": {}, "weight": 1.0,
                    "iterations_per_s": None}  # fmt: skip
     return {
         "policy": "slo", "configuration": "semi-spatial", "length_us": 2500, "squads": 12345, "groups": 15,
         "why": f"{HOSTILE} is at risk", "failure": "", "pool": "one MPS server",
         "context_bytes": 526 << 20, "tenants": [mine, hidden, free],
-        "stranger_count": 2, "strangers": [{"pid": 4242, "name": HOSTILE, "memory_bytes": GIB}], "rule": "report",
+        "unmanaged_count": 2, "unmanaged": unmanaged, "stranger_count": 2, "strangers": unmanaged, "rule": "report",
     }  # fmt: skip

@@ -91,6 +91,12 @@ def test_several_cards_as_json(service, gsq):
     assert len(every["items"]) == 2
 
 
+def test_json_has_unmanaged_processes_under_their_old_name_too(service, gsq):
+    now = json.loads(gsq("policy", "show", "--card", "0", "--json").stdout)["now"]
+    assert [process["pid"] for process in now["unmanaged"]] == [4242]
+    assert (now["unmanaged_count"], now["unmanaged"]) == (now["stranger_count"], now["strangers"])
+
+
 def test_history_of_a_card(service, gsq):
     assert "from the mode" in gsq("policy", "history", "--card", "0").stdout
     service.set_answers("GET", "/cards/0/divide/revisions", {"items": [], "next": None})
@@ -118,7 +124,7 @@ def test_small_parts_and_other_goals(service, gsq, monkeypatch):
     tenant = card["now"]["tenants"][0]
     tenant |= {"quota_bytes": 512 << 20, "used_bytes": 100 << 20, "sm_ratio": None, "note": "no MPS here",
                "slo": {"throughput_per_s": 50.0, "availability_ratio": 0.99, "deadline_us": 7}}  # fmt: skip
-    card["now"] |= {"tenants": [tenant, tenant], "failure": "ValueError: x", "stranger_count": 0}
+    card["now"] |= {"tenants": [tenant, tenant], "failure": "ValueError: x", "unmanaged_count": 0}
     service.set_answers("GET", "/cards/0", card)
     shown = gsq("policy", "show", "--card", "0").stdout
     for told in ("100/512 MiB", "5 groups", "throughput 50/s", "availability 99 %", "deadline_us 7", "ValueError: x"):

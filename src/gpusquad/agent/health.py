@@ -11,7 +11,7 @@ from gpusquad.agent.inventory import CardReading
 
 WELL_FOR_S = 30.0
 _FORGIVEN_AFTER_S = 3600.0
-_MOST_DOUBLINGS = 6
+_MAX_DOUBLINGS = 6
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class CardHealth:
         return [{"kind": "card_fault", "card": card_id, "cause": cause}]
 
     def _needed_s(self, card: _Card) -> float:
-        return self._well_for_s * 2 ** min(max(card.strikes - 1, 0), _MOST_DOUBLINGS)
+        return self._well_for_s * 2 ** min(max(card.strikes - 1, 0), _MAX_DOUBLINGS)
 
 
 def _new_errors(card: _Card, reading: CardReading) -> str | None:

@@ -38,12 +38,20 @@ from gpusquad.gpu.attach.settings import ContextBytes, checked_context_bytes, ch
 from gpusquad.gpu.daemon.unmanaged import Rule
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Sharing
-from gpusquad.model.virtual import MOST_PARTS
+from gpusquad.model.virtual import MAX_PARTS
 
 FILE = "config.toml"
 _log = structlog.get_logger("gpusquad.config")
 SIMULATED_CARDS = 8
 """Number of simulated cards if the machine has no GPU."""
+
+_DEPRECATED = {
+    "sharing.strangers": "sharing.unmanaged",
+    "kubernetes.tell_per_s": "kubernetes.status_writes_per_s",
+    "kubernetes.tell_every_s": "kubernetes.status_repeat_s",
+    "kubernetes.tell_scheduled": "kubernetes.scheduled_event",
+}
+"""Old names of settings, which are aliases of the new ones, and accepted with a warning."""
 
 
 class _Section(BaseModel):
@@ -72,7 +80,7 @@ class ClusterConfig(_Section):
     """Run jobs as processes of this machine, or schedule pods of a cluster."""
     simulate: Annotated[int, Field(ge=0, le=1024)] | None = None
     """Number of simulated cards. Default: real cards, or eight simulated ones if there are none."""
-    virtual: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
+    virtual: Annotated[int, Field(ge=1, le=MAX_PARTS)] = 1
     """Number of virtual cards per card, with disjoint SMs and a part of the memory each."""
     sample_every_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
 
@@ -99,11 +107,17 @@ class KubernetesConfig(_Section):
     """Namespaces of tenants whose name differs from their namespace."""
     keep_finished_s: Annotated[float, Field(ge=0)] = 604_800.0
     """Jobs submitted to the service are deleted this long after their end, with their pods and logs."""
-    tell_per_s: Annotated[float, Field(ge=0, le=1000)] = 10.0
+    status_writes_per_s: Annotated[
+        float, Field(ge=0, le=1000, validation_alias=AliasChoices("status_writes_per_s", "tell_per_s"))
+    ] = 10.0
     """Maximum rate of status writes to pods, which show why they wait, over all pods. 0: none."""
-    tell_every_s: Annotated[float, Field(ge=1)] = 60.0
+    status_repeat_s: Annotated[
+        float, Field(ge=1, validation_alias=AliasChoices("status_repeat_s", "tell_every_s"))
+    ] = 60.0  # fmt: skip
     """Minimum interval between status writes to a pod that differ only in numbers."""
-    tell_scheduled: Literal["none", "gang", "pod"] = "gang"
+    scheduled_event: Annotated[
+        Literal["none", "gang", "pod"], Field(validation_alias=AliasChoices("scheduled_event", "tell_scheduled"))
+    ] = "gang"
     """Pods that get the event Scheduled: none, the first of each gang, or all."""
     agent_account: Annotated[str, Field(pattern=r"^(system:serviceaccount:[a-z0-9.-]+:[a-z0-9.-]+)?$")] = ""
     """Service account of the agents, whose reports are accepted. Empty: none."""
@@ -223,6 +237,8 @@ def load_config(home: Path, overrides: dict[str, dict[str, Any]] | None = None) 
 
 
 def _warn_of_old_names(data: dict[str, Any]) -> None:
-    sharing = data.get("sharing")
-    if isinstance(sharing, dict) and "strangers" in sharing:
-        _log.warning("sharing.strangers in config.toml is deprecated; rename it to sharing.unmanaged")
+    for old, new in _DEPRECATED.items():
+        section, _, name = old.partition(".")
+        given = data.get(section)
+        if isinstance(given, dict) and name in given:
+            _log.warning(f"{old} in config.toml is deprecated; rename it to {new}")

@@ -110,6 +110,8 @@ class CardNow(TypedDict):
     pool: str
     context_bytes: int
     tenants: list[TenantNow]
+    unmanaged_count: int
+    unmanaged: list[UnmanagedNow]
     stranger_count: int
     strangers: list[StrangerNow]
     rule: str
@@ -939,6 +941,12 @@ class TokenView(TypedDict):
     expires_s: float | None
     revoked_s: float | None
     last_used_s: float | None
+
+
+class UnmanagedNow(TypedDict):
+    pid: int
+    name: str
+    memory_bytes: int
 
 
 class UsageLine(TypedDict):

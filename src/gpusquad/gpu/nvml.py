@@ -9,7 +9,7 @@ from gpusquad.model.errors import Invalid
 
 _LIBRARY = "libnvidia-ml.so.1"
 _TEXT_BYTES = 128
-_MOST_PROCESSES = 512
+_MAX_PROCESSES = 512
 _NOT_KNOWN = 2**64 - 1
 _SM_CLOCK = 1
 """NVML's number of the SM clock."""
@@ -96,8 +96,8 @@ class CardReader:
 
     def by_process(self) -> dict[int, int]:
         """Bytes held by each process, including its context. In a container the pids may be those of the node."""
-        count = ctypes.c_uint(_MOST_PROCESSES)
-        found = (_Process * _MOST_PROCESSES)()
+        count = ctypes.c_uint(_MAX_PROCESSES)
+        found = (_Process * _MAX_PROCESSES)()
         self.call("nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.byref(count), found)
         return {one.pid: one.used_bytes for one in found[: count.value] if one.used_bytes != _NOT_KNOWN}
 

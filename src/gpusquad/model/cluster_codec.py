@@ -25,11 +25,11 @@ from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import CPU_MILLI, Fields, checked_text, cores, seconds
 
-MOST_NODES = 1_000_000
-MOST_CARDS = 10_000_000
-MOST_CARDS_A_NODE = 4096
-MOST_WINDOWS = 10_000
-MOST_SMS = 100_000
+MAX_NODES = 1_000_000
+MAX_CARDS = 10_000_000
+MAX_CARDS_A_NODE = 4096
+MAX_WINDOWS = 10_000
+MAX_SMS = 100_000
 
 _EQUAL_CARDS = ("gpus", "gpu_model", "gpu_memory", "sms", "domain_size")
 _NODE = ("id", "count", "cpu", "memory", "rack", "extras", *_EQUAL_CARDS, "cards")
@@ -48,12 +48,12 @@ def cluster_from_dict(data: dict, where: str = "") -> tuple[Cluster, tuple[Maint
         raise Invalid(fields.at("nodes"), "is missing", "list at least one node")
     nodes: list[Node] = []
     cards = 0
-    for index, row in enumerate(fields.rows("nodes", MOST_NODES)):
+    for index, row in enumerate(fields.rows("nodes", MAX_NODES)):
         more = _nodes(Fields(row, f"{fields.at('nodes')}[{index}]", _NODE))
         nodes += more
         cards += len(more) * len(more[0].cards)
-        if len(nodes) > MOST_NODES or cards > MOST_CARDS:
-            raise Invalid(fields.at("nodes"), f"more than {MOST_NODES} nodes or {MOST_CARDS} cards")
+        if len(nodes) > MAX_NODES or cards > MAX_CARDS:
+            raise Invalid(fields.at("nodes"), f"more than {MAX_NODES} nodes or {MAX_CARDS} cards")
     try:
         cluster = Cluster(tuple(nodes))
     except Invalid as error:
@@ -72,13 +72,13 @@ def cluster_to_dict(cluster: Cluster, windows: Sequence[MaintenanceWindow] = ())
 def _nodes(fields: Fields) -> list[Node]:
     """One node, or ``count`` equal ones with numbered ids."""
     name = fields.text("id", required=True)
-    count = fields.optional_whole("count", low=1, high=MOST_NODES)
+    count = fields.optional_whole("count", low=1, high=MAX_NODES)
     if count is not None and "cards" in fields:
         raise Invalid(fields.at("cards"), "cannot be combined with count", "named cards belong to one node: omit count")
     ids = [name] if count is None else [f"{name}-{index}" for index in range(count)]
     size = _cards_a_node(fields)
-    if size * len(ids) > MOST_CARDS:
-        raise Invalid(fields.at("gpus"), f"{size * len(ids)} cards", f"keep it to {MOST_CARDS}")
+    if size * len(ids) > MAX_CARDS:
+        raise Invalid(fields.at("gpus"), f"{size * len(ids)} cards", f"keep it to {MAX_CARDS}")
     ample = max(size, 1)
     cpu_milli = fields.cpu_milli("cpu", ample * _CORES_A_CARD * CPU_MILLI)
     memory_bytes = fields.bytes("memory", ample * _MEMORY_A_CARD)
@@ -89,12 +89,12 @@ def _nodes(fields: Fields) -> list[Node]:
 
 def _cards_a_node(fields: Fields) -> int:
     if fields.raw("cards") is None:
-        return fields.whole("gpus", 0, high=MOST_CARDS_A_NODE)
+        return fields.whole("gpus", 0, high=MAX_CARDS_A_NODE)
     both = [name for name in _EQUAL_CARDS if name in fields]
     if both:
         raise Invalid(fields.at(both[0]), "cannot be combined with cards", "describe the cards in one of the two ways")
     cards = fields.raw("cards")
-    return 0 if cards == [] else len(fields.rows("cards", MOST_CARDS_A_NODE))
+    return 0 if cards == [] else len(fields.rows("cards", MAX_CARDS_A_NODE))
 
 
 def _cards(fields: Fields, node: str, size: int) -> tuple[Card, ...]:
@@ -103,8 +103,8 @@ def _cards(fields: Fields, node: str, size: int) -> tuple[Card, ...]:
         return tuple(_card(row, f"{fields.at('cards')}[{index}]", node, index) for index, row in enumerate(cards))
     model = fields.text("gpu_model", _GENERIC.model)
     memory = fields.bytes("gpu_memory", _GENERIC.memory_bytes)
-    sms = fields.whole("sms", _GENERIC.sms, low=1, high=MOST_SMS)
-    domain = fields.whole("domain_size", max(size, 1), low=1, high=MOST_CARDS_A_NODE)
+    sms = fields.whole("sms", _GENERIC.sms, low=1, high=MAX_SMS)
+    domain = fields.whole("domain_size", max(size, 1), low=1, high=MAX_CARDS_A_NODE)
     return tuple(Card(f"{node}/{index}", model, memory, sms, index // domain) for index in range(size))
 
 
@@ -114,8 +114,8 @@ def _card(row: object, where: str, node: str, index: int) -> Card:
         id=fields.text("id", f"{node}/{index}") or f"{node}/{index}",
         model=fields.text("model", _GENERIC.model),
         memory_bytes=fields.bytes("memory", _GENERIC.memory_bytes),
-        sms=fields.whole("sms", _GENERIC.sms, low=1, high=MOST_SMS),
-        domain=fields.whole("domain", 0, high=MOST_CARDS_A_NODE),
+        sms=fields.whole("sms", _GENERIC.sms, low=1, high=MAX_SMS),
+        domain=fields.whole("domain", 0, high=MAX_CARDS_A_NODE),
     )
 
 
@@ -123,7 +123,7 @@ def _windows(fields: Fields, known: set[str]) -> tuple[MaintenanceWindow, ...]:
     if fields.raw("windows") in (None, []):
         return ()
     windows: dict[str, MaintenanceWindow] = {}
-    for index, row in enumerate(fields.rows("windows", MOST_WINDOWS)):
+    for index, row in enumerate(fields.rows("windows", MAX_WINDOWS)):
         inner = Fields(row, f"{fields.at('windows')}[{index}]", ("id", "nodes", "start", "end"))
         window = _window(inner, known)
         if window.id in windows:
@@ -135,7 +135,7 @@ def _windows(fields: Fields, known: set[str]) -> tuple[MaintenanceWindow, ...]:
 def _window(fields: Fields, known: set[str]) -> MaintenanceWindow:
     name = fields.text("id", required=True)
     nodes: list[str] = []
-    for index, row in enumerate(fields.rows("nodes", MOST_NODES)):
+    for index, row in enumerate(fields.rows("nodes", MAX_NODES)):
         field = f"{fields.at('nodes')}[{index}]"
         node = checked_text(row, field)
         if node not in known:

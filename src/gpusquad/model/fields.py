@@ -8,13 +8,13 @@ from difflib import get_close_matches
 from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S, number, parse_bytes, parse_milli, parse_us, whole
 
-MOST_TEXT = 256
-MOST_NUMBER = 2**53
+MAX_TEXT = 256
+MAX_NUMBER = 2**53
 """Largest number below which a float holds every integer."""
-MOST_US = 2**51 - 1
+MAX_US = 2**51 - 1
 """71 years: up to it, seconds as a float keep every microsecond."""
-MOST_CORES = 1_000_000
-MOST_AMOUNTS = 256
+MAX_CORES = 1_000_000
+MAX_AMOUNTS = 256
 CPU_MILLI = 1000
 
 
@@ -27,7 +27,7 @@ class Fields:
             raise Invalid(where or "data", f"expected named fields, got {_short(data)}")
         for name, value in data.items():
             if name not in known:
-                raise Invalid(self.at(str(name)[:MOST_TEXT]), "is not a known field", _cure(name, known))
+                raise Invalid(self.at(str(name)[:MAX_TEXT]), "is not a known field", _cure(name, known))
             _check_size(value, self.at(name))
         self._data = data
 
@@ -78,8 +78,8 @@ class Fields:
         if name not in self:
             return None
         value = parse_us(self.raw(name), self.at(name))
-        if value > MOST_US:
-            raise Invalid(self.at(name), f"{_short(self.raw(name))} is more than {MOST_US // US_PER_S} seconds")
+        if value > MAX_US:
+            raise Invalid(self.at(name), f"{_short(self.raw(name))} is more than {MAX_US // US_PER_S} seconds")
         return value
 
     def us(self, name: str, default: int = 0) -> int:
@@ -155,11 +155,11 @@ class Fields:
         if name not in self:
             return ()
         value = self.raw(name)
-        if not isinstance(value, dict) or len(value) > MOST_AMOUNTS:
-            raise Invalid(self.at(name), f"expected names with numbers, at most {MOST_AMOUNTS}, got {_short(value)}")
+        if not isinstance(value, dict) or len(value) > MAX_AMOUNTS:
+            raise Invalid(self.at(name), f"expected names with numbers, at most {MAX_AMOUNTS}, got {_short(value)}")
         inner = Fields(value, self.at(name), value.keys())
         names = sorted(checked_text(each, self.at(name)) for each in value)
-        return tuple((each, inner.whole(each, 0, low=1, high=MOST_NUMBER)) for each in names)
+        return tuple((each, inner.whole(each, 0, low=1, high=MAX_NUMBER)) for each in names)
 
     def version(self) -> None:
         """The format's version, where a file gives one."""
@@ -173,8 +173,8 @@ def checked_text(value: object, field: str, *, may_be_empty: bool = False) -> st
         raise Invalid(field, f"expected text, got {_short(value)}", "put it in quotes")
     if not value and not may_be_empty:
         raise Invalid(field, "is empty")
-    if len(value) > MOST_TEXT:
-        raise Invalid(field, f"has {len(value)} characters", f"keep it to {MOST_TEXT}")
+    if len(value) > MAX_TEXT:
+        raise Invalid(field, f"has {len(value)} characters", f"keep it to {MAX_TEXT}")
     if not value.isprintable():
         raise Invalid(field, f"{_short(value)} contains characters that cannot be printed")
     return value
@@ -191,19 +191,19 @@ def cores(milli: int) -> int | float:
 
 def _check_size(value: object, field: str) -> None:
     """Refuse values that would make later steps slow or messages long."""
-    if isinstance(value, str) and len(value) > MOST_TEXT:
-        raise Invalid(field, f"has {len(value)} characters", f"keep it to {MOST_TEXT}")
-    if isinstance(value, int) and abs(value) > MOST_NUMBER:
-        raise Invalid(field, f"is larger than {MOST_NUMBER}")
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise Invalid(field, f"has {len(value)} characters", f"keep it to {MAX_TEXT}")
+    if isinstance(value, int) and abs(value) > MAX_NUMBER:
+        raise Invalid(field, f"is larger than {MAX_NUMBER}")
 
 
 def _cores(value: object, field: str) -> float:
     if isinstance(value, str):
         text = value.strip()
         if text.endswith("m"):
-            return number(_plain(text[:-1], field, "500m or 0.5"), field, high=MOST_CORES * CPU_MILLI)
+            return number(_plain(text[:-1], field, "500m or 0.5"), field, high=MAX_CORES * CPU_MILLI)
         value = _plain(text, field, "500m or 0.5")
-    return number(value, field, high=MOST_CORES) * CPU_MILLI
+    return number(value, field, high=MAX_CORES) * CPU_MILLI
 
 
 def _plain(text: str, field: str, example: str) -> float:

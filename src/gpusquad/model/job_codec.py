@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import cast
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_TEXT, Fields, checked_text, cores, seconds
+from gpusquad.model.fields import MAX_TEXT, Fields, checked_text, cores, seconds
 from gpusquad.model.job import (
     PRIORITY_CLASSES,
     Checkpoint,
@@ -38,11 +38,11 @@ from gpusquad.model.units import WHOLE_MILLI, whole
 
 FLAT_ROLE = "task"
 """Role name of a job without roles."""
-MOST_ROLES = 256
-MOST_TASKS = 1_000_000
-MOST_GPUS = 4096
-MOST_MODELS = 64
-MOST_SIZES = 64
+MAX_ROLES = 256
+MAX_TASKS = 1_000_000
+MAX_GPUS = 4096
+MAX_MODELS = 64
+MAX_SIZES = 64
 """Maximum number of entries in by_gpus."""
 
 _ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "extras", "where", "most_per_node",
@@ -117,21 +117,21 @@ def _roles(fields: Fields) -> tuple[Role, ...]:
     if flat:
         raise Invalid(fields.at(flat[0]), "cannot be combined with roles", "move it into each role that needs it")
     roles: list[Role] = []
-    for index, row in enumerate(fields.rows("roles", MOST_ROLES)):
+    for index, row in enumerate(fields.rows("roles", MAX_ROLES)):
         inner = Fields(row, f"{fields.at('roles')}[{index}]", _ROLE)
         name = inner.text("name", required=True)
         if any(role.name == name for role in roles):
             raise Invalid(inner.at("name"), f"{name!r} is used twice", "give each role its own name")
         roles.append(_role(inner, name))
     tasks = sum(role.bounds[1] for role in roles)
-    if tasks > MOST_TASKS:
-        raise Invalid(fields.at("roles"), f"{tasks} tasks in one job", f"keep it to {MOST_TASKS}")
+    if tasks > MAX_TASKS:
+        raise Invalid(fields.at("roles"), f"{tasks} tasks in one job", f"keep it to {MAX_TASKS}")
     return tuple(roles)
 
 
 def _role(fields: Fields, name: str) -> Role:
-    low, high = (fields.optional_whole(bound, low=1, high=MOST_TASKS) for bound in ("min", "max"))
-    count = fields.whole("count", low or 1, low=1, high=MOST_TASKS)
+    low, high = (fields.optional_whole(bound, low=1, high=MAX_TASKS) for bound in ("min", "max"))
+    count = fields.whole("count", low or 1, low=1, high=MAX_TASKS)
     request = _request(fields)
     try:
         return Role(name, count, request, low, high)
@@ -149,7 +149,7 @@ def _request(fields: Fields) -> Request:
         raise Invalid(
             fields.at("share"), "a task asks for whole GPUs or for a share of one, not both", "leave out gpus or share"
         )
-    gpus = fields.whole("gpus", 0, high=MOST_GPUS, cure="for a part of one GPU write share: {sm: 0.5}")
+    gpus = fields.whole("gpus", 0, high=MAX_GPUS, cure="for a part of one GPU write share: {sm: 0.5}")
     models = _models(fields)
     min_memory = fields.bytes("gpu_memory")
     if models and not gpus and share is None:
@@ -162,8 +162,8 @@ def _request(fields: Fields) -> Request:
     cpu_milli, memory_bytes = fields.cpu_milli("cpu"), fields.bytes("memory")
     return _one_request(
         gpus, share, cpu_milli, memory_bytes, models, min_memory, card, fields.amounts("extras"),
-        fields.text("where"), fields.whole("most_per_node", 0, high=MOST_TASKS),
-        fields.whole("gpus_together", 0, high=MOST_GPUS),
+        fields.text("where"), fields.whole("most_per_node", 0, high=MAX_TASKS),
+        fields.whole("gpus_together", 0, high=MAX_GPUS),
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def _models(fields: Fields) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (checked_text(value, fields.at("gpu_model")),)
-    rows = fields.rows("gpu_model", MOST_MODELS)
+    rows = fields.rows("gpu_model", MAX_MODELS)
     return tuple(checked_text(row, f"{fields.at('gpu_model')}[{index}]") for index, row in enumerate(rows))
 
 
@@ -234,12 +234,12 @@ def _by_gpus(fields: Fields) -> tuple[tuple[int, int], ...]:
         return ()
     data = fields.raw("by_gpus")
     sizes = tuple(data) if isinstance(data, dict) else ()
-    if len(sizes) > MOST_SIZES:
-        raise Invalid(fields.at("by_gpus"), f"has {len(sizes)} entries, more than {MOST_SIZES}")
+    if len(sizes) > MAX_SIZES:
+        raise Invalid(fields.at("by_gpus"), f"has {len(sizes)} entries, more than {MAX_SIZES}")
     inner = Fields(data, fields.at("by_gpus"), sizes)
     found: dict[int, int] = {}
     for name in sizes:
-        gpus = gpu_count(name, inner.at(str(name)[:MOST_TEXT]))
+        gpus = gpu_count(name, inner.at(str(name)[:MAX_TEXT]))
         if gpus in found:
             raise Invalid(inner.at(str(name)), "is given twice", "keep one of them")
         if name in inner:
@@ -252,7 +252,7 @@ def gpu_count(name: object, where: str) -> int:
     text = str(name)
     if isinstance(name, bool) or not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) > 0):
         raise Invalid(where, "is not a number of GPUs", 'write for example by_gpus: {"1": 8h, "2": 5h}')
-    return whole(int(text), where, low=1, high=MOST_GPUS)
+    return whole(int(text), where, low=1, high=MAX_GPUS)
 
 
 def _role_to_dict(role: Role) -> dict:

@@ -10,8 +10,8 @@ from gpusquad.model.fields import checked_text
 from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.units import WHOLE_MILLI, number, whole
 
-MOST_APPS = 256
-MOST_TEXT = 64 * 1024
+MAX_APPS = 256
+MAX_TEXT = 64 * 1024
 _MAX_RATE = 10.0
 """Largest rate. A higher one is a measurement error."""
 _DIGITS = 3
@@ -19,8 +19,8 @@ _DIGITS = 3
 
 def speeds_from(said: object, field: str) -> dict[str, float]:
     """Rates by app."""
-    if not isinstance(said, dict) or len(said) > MOST_APPS:
-        raise Invalid(field, f"must be an object with at most {MOST_APPS} entries", 'write for example {"vgg16": 0.6}')
+    if not isinstance(said, dict) or len(said) > MAX_APPS:
+        raise Invalid(field, f"must be an object with at most {MAX_APPS} entries", 'write for example {"vgg16": 0.6}')
     return {checked_text(app, field): number(speed, f"{field}.{app}", high=_MAX_RATE) for app, speed in said.items()}
 
 
@@ -46,13 +46,13 @@ def known_text(sharing_params: SharingParams) -> str:
         "costs": {app: round(speed, _DIGITS) for app, speed in sharing_params.neighbour_rates.items()},
     }  # fmt: skip
     text = json.dumps(known, separators=(",", ":"))
-    return text if len(text) <= MOST_TEXT else ""
+    return text if len(text) <= MAX_TEXT else ""
 
 
 def with_known(sharing_params: SharingParams, text: str) -> SharingParams:
     """Text that cannot be read is ignored, because a user may have written it."""
     try:
-        said = json.loads(text) if 0 < len(text) <= MOST_TEXT else None
+        said = json.loads(text) if 0 < len(text) <= MAX_TEXT else None
         if not isinstance(said, dict):
             return sharing_params
         app = checked_text(said.get("app"), "app")

@@ -77,13 +77,13 @@ class QuantileLevels:
     """Level at which a running job is assumed to release its cards."""
     candidate: float = 0.9
     """Level for the stay of backfill candidates."""
-    promise: float = 0.9
+    reservation: float = 0.9
     """Level for the first reported start of a pending gang, and for all ends while the head has waited too long."""
     careful: float = 0.95
     """Level for the stay of backfill candidates while the head has waited too long."""
 
     def __post_init__(self) -> None:
-        for name in ("shadow", "candidate", "promise", "careful"):
+        for name in ("shadow", "candidate", "reservation", "careful"):
             if not 0 < getattr(self, name) <= 1:
                 raise Invalid(
                     name, f"{getattr(self, name)!r} is not a quantile level", "use a number above 0, at most 1"
@@ -103,7 +103,7 @@ class QuantileLevels:
             mid_us=mid_us,
             high_us=max(mid_us, run.at(self.candidate)),
             source=run.source,
-            promise_us=max(mid_us, run.at(self.promise)),
+            promise_us=max(mid_us, run.at(self.reservation)),
             later_us=tuple(value for level, value in above if level > self.shadow and value > mid_us),
             careful_us=max(mid_us, run.at(self.careful)),
             mean_us=round(mean(run) if run.mean is None else run.mean),

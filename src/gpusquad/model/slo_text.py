@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_TEXT, Fields
+from gpusquad.model.fields import MAX_TEXT, Fields
 from gpusquad.model.job import Slo
 from gpusquad.model.units import US_PER_S
 
@@ -16,8 +16,8 @@ _SHOWN = 60
 
 def goals_in(text: str, field: str = "slo") -> dict[str, str | float]:
     """Convert to the ``slo`` of a job file. ``field``: name of the field, for errors."""
-    if len(text) > MOST_TEXT:
-        raise Invalid(field, f"has {len(text)} characters", f"keep it to {MOST_TEXT}")
+    if len(text) > MAX_TEXT:
+        raise Invalid(field, f"has {len(text)} characters", f"keep it to {MAX_TEXT}")
     result: dict[str, str | float] = {}
     for item in text.split(","):
         name, is_pair, value = (part.strip() for part in item.partition("="))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
 
-MOST_PARTS = 16
+MAX_PARTS = 16
 _NAME = re.compile(r"(?P<card>.+)\.(?P<number>[1-9]\d?)of(?P<count>[1-9]\d?)")
 
 
@@ -46,8 +46,8 @@ class VirtualCard:
 
 def parts_of(card: str, count: int) -> tuple[VirtualCard, ...]:
     """All virtual cards of a card."""
-    if not 2 <= count <= MOST_PARTS:
-        raise Invalid("virtual", f"{count} is not a number of virtual cards", f"use 2 to {MOST_PARTS}")
+    if not 2 <= count <= MAX_PARTS:
+        raise Invalid("virtual", f"{count} is not a number of virtual cards", f"use 2 to {MAX_PARTS}")
     return tuple(VirtualCard(card, number, count) for number in range(1, count + 1))
 
 
@@ -57,7 +57,7 @@ def part_named(card: str) -> VirtualCard | None:
     if match is None:
         return None
     number, count = int(match["number"]), int(match["count"])
-    return VirtualCard(match["card"], number, count) if number <= count and 2 <= count <= MOST_PARTS else None
+    return VirtualCard(match["card"], number, count) if number <= count and 2 <= count <= MAX_PARTS else None
 
 
 def physical(card: str) -> str:

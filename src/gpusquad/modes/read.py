@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -21,12 +22,17 @@ from gpusquad.modes.mode import Mode
 MAX_ROWS = 10_000
 MAX_GPUS = 10_000_000
 _MODE = ("version", "summary", "order", "plan", "place", "divide", "predict", "preempt", "lanes", "tenants")
-_PREDICT = ("by", "shadow", "candidate", "promise", "careful")
+_QUANTILES = ("shadow", "candidate", "reservation", "careful")
+_PREDICT = ("by", *_QUANTILES, "promise")
+"""``promise`` is the deprecated name of ``reservation``."""
 _PREEMPT = ("by", "min_run_s", "most_per_job", "lanes")
 _LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible", "limit_ratio")
 _TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
 _BY = ("none", "priority", "order")
 
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
+"""Fields with a deprecated name that were reported. A mode file is read many times."""
 Named = TypeVar("Named", Lane, TenantQuota)
 
 
@@ -79,9 +85,11 @@ def _spec(fields: Fields, kind: str, default: str) -> str:
 
 
 def _made(fields: Fields, field: str, kind: str, spec: str) -> str:
-    name, known = spec.partition(":")[0].strip(), registry.names(kind)
-    if name not in known:
-        raise Invalid(fields.at(field), f"{kind} {name!r} does not exist", _choose(name, known))
+    name = spec.partition(":")[0].strip()
+    try:
+        registry.find(kind, name)
+    except Invalid as error:
+        raise Invalid(fields.at(field), error.problem, _choose(name, registry.names(kind))) from None
     try:
         registry.create(kind, spec)
     except Invalid as error:
@@ -96,8 +104,9 @@ def _predictor(fields: Fields) -> str:
 
 def _uses(fields: Fields) -> QuantileLevels:
     plain = QuantileLevels()
+    given = {name: name for name in _QUANTILES} | {"reservation": _renamed(fields, "promise", "reservation")}
     try:
-        return QuantileLevels(**{name: _number(fields, name, getattr(plain, name)) for name in _PREDICT[1:]})
+        return QuantileLevels(**{name: _number(fields, key, getattr(plain, name)) for name, key in given.items()})
     except Invalid as error:
         raise error if error.field.startswith(fields.where) else error.under(fields.where) from None
 
@@ -166,6 +175,18 @@ def _texts(fields: Fields, name: str) -> tuple[str, ...]:
 
 def _number(fields: Fields, name: str, default: float) -> float:
     return number(fields.raw(name), fields.at(name)) if name in fields else default
+
+
+def _renamed(fields: Fields, old: str, new: str) -> str:
+    """The name that the file uses. The old one is accepted with one warning per process."""
+    if old not in fields:
+        return new
+    if new in fields:
+        raise Invalid(fields.at(old), f"is the old name of {new!r}, which is given too", "remove it")
+    if fields.at(old) not in _warned:
+        _warned.add(fields.at(old))
+        _log.warning("%s is deprecated; rename it to %s", fields.at(old), new)
+    return old
 
 
 def _choose(name: str, known: list[str]) -> str:

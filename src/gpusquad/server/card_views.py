@@ -53,7 +53,12 @@ def revision_view(row: CardDivideRow) -> Plain:
 
 def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
     """Reason and unmanaged processes, for administrators only, because they can name any user's work."""
-    strangers, groups = status.get("strangers") or (), status.get("groups")
+    groups = status.get("groups")
+    processes = [
+        {"pid": one["pid"], "name": one.get("name") or "", "memory_bytes": one.get("memory_bytes") or 0}
+        for one in status.get("strangers") or ()
+    ]
+    unmanaged = processes if who.is_admin else []
     return {
         "policy": status.get("policy", ""),
         "configuration": status.get("configuration", ""),
@@ -65,12 +70,10 @@ def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
         "pool": status.get("mps") or "",
         "context_bytes": status.get("context_bytes", 0),
         "tenants": [_tenant_view(tenant, groups, jobs, who) for tenant in status.get("tenants") or ()],
-        "stranger_count": len(strangers),
-        "strangers": [
-            {"pid": one["pid"], "name": one.get("name") or "", "memory_bytes": one.get("memory_bytes") or 0}
-            for one in strangers
-            if who.is_admin
-        ],
+        "unmanaged_count": len(processes),
+        "unmanaged": unmanaged,
+        "stranger_count": len(processes),
+        "strangers": unmanaged,
         "rule": status.get("rule", ""),
     }
 

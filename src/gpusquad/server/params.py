@@ -9,7 +9,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from gpusquad.core.transitions import JobState
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_TEXT, checked_text
+from gpusquad.model.fields import MAX_TEXT, checked_text
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.secrets import TENANT_NAME
 from gpusquad.server.wiring import Services
@@ -29,25 +29,25 @@ def _printable(text: str) -> str:
     return checked_text(text, "", may_be_empty=True)
 
 
-Line = Annotated[str, StringConstraints(max_length=MOST_TEXT, pattern=_LINE), AfterValidator(_printable)]
+Line = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=_LINE), AfterValidator(_printable)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=NAME_PATTERN)]
 
 JobRef = Annotated[
     str,
     Path(
         min_length=1,
-        max_length=MOST_TEXT,
+        max_length=MAX_TEXT,
         pattern=_LINE,
         description="Id, a prefix or suffix of one, or a unique name",
     ),
 ]
-NodeId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE)]
-CardId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE, description="For example node0/3")]
+NodeId = Annotated[str, Path(min_length=1, max_length=MAX_TEXT, pattern=_LINE)]
+CardId = Annotated[str, Path(min_length=1, max_length=MAX_TEXT, pattern=_LINE, description="For example node0/3")]
 CardRef = Annotated[
     str,
     Path(
         min_length=1,
-        max_length=MOST_TEXT,
+        max_length=MAX_TEXT,
         pattern=_LINE,
         description="Id or UUID, a prefix of one, or the index: node0/3, or 3 if there is one node",
     ),
@@ -63,7 +63,7 @@ Offset = Annotated[
     str | None, Query(max_length=12, pattern=r"^[0-9]{1,12}$", description="`next` of the previous page")
 ]
 TimeS = Annotated[float | None, Query(ge=0, le=MAX_TIME_S, allow_inf_nan=False, description="Seconds since 1970")]
-QueryLine = Annotated[str | None, Query(max_length=MOST_TEXT, pattern=_LINE)]
+QueryLine = Annotated[str | None, Query(max_length=MAX_TEXT, pattern=_LINE)]
 States = Annotated[
     list[Annotated[str, StringConstraints(pattern=rf"^({_STATES})(,({_STATES}))*$", max_length=200)]],
     Query(max_length=20, description="One or more, repeated or separated by commas"),
@@ -84,7 +84,7 @@ async def known_query_only(request: Request) -> None:
     for name in request.query_params:
         if name not in known:
             cure = f"choose from {', '.join(sorted(known))}" if known else "this path has none"
-            raise Invalid(name[:MOST_TEXT], "is not a known parameter", cure)
+            raise Invalid(name[:MAX_TEXT], "is not a known parameter", cure)
 
 
 def split_states(given: list[str]) -> tuple[str, ...]:

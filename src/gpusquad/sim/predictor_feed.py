@@ -14,7 +14,7 @@ from gpusquad.model.prediction import PastRun, Predictor, QuantileLevels, Quanti
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.traces import TraceJob
 
-MOST_ANEW = 40
+MAX_ANEW = 40
 """Largest number of an owner's pending jobs that are predicted again when one of its runs ends, longest waiting first.
 """
 
@@ -46,7 +46,7 @@ class PredictorFeed:
     def anew(self, run: PastRun) -> Iterator[tuple[str, RunTimePrediction]]:
         """New predictions of the owner's pending jobs."""
         waiting = self._waiting.get((run.job.tenant, run.job.user), {})
-        for trace in list(islice(waiting.values(), MOST_ANEW)):
+        for trace in list(islice(waiting.values(), MAX_ANEW)):
             yield trace.job.id, self.forecast(trace)
 
     def begin(self, job: Job, at_us: int) -> None:

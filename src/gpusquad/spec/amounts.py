@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 from pydantic import PlainValidator, ValidationInfo, WithJsonSchema
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_CORES, MOST_TEXT, MOST_US, Fields
+from gpusquad.model.fields import MAX_CORES, MAX_TEXT, MAX_US, Fields
 from gpusquad.model.job import PRIORITY_CLASSES
-from gpusquad.model.job_codec import MOST_GPUS, MOST_SIZES, gpu_count
+from gpusquad.model.job_codec import MAX_GPUS, MAX_SIZES, gpu_count
 from gpusquad.model.units import US_PER_S
 from gpusquad.spec import texts
 from gpusquad.spec.paths import key_text, short
@@ -28,7 +28,7 @@ MAX_TASKS = 10_000
 MAX_RETRIES = 100
 MAX_GRACE_S = 86_400
 
-_MAX_S = MOST_US // US_PER_S
+_MAX_S = MAX_US // US_PER_S
 _NUMBER = r"\s*\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
 
 
@@ -40,7 +40,7 @@ def _read(method: str, *, is_number: bool = False, **bounds: Any) -> Callable[[o
             raise Invalid("", f"must be a number{'' if is_number else ' or a text'}, not {short(value)}")
         if isinstance(value, str):
             if info.context is not CONCRETE and MARK in value:
-                return texts.any_text(value, MOST_TEXT)
+                return texts.any_text(value, MAX_TEXT)
             if info.context is CONCRETE and is_number:
                 value = _as_number(value)
         try:
@@ -75,8 +75,8 @@ def _by_gpus(value: object, info: ValidationInfo) -> dict[str, Any]:
         raise Invalid(
             "", f"must map numbers of GPUs to run times, not {short(value)}", 'write for example {"1": 8h, "2": 5h}'
         )
-    if len(value) > MOST_SIZES:
-        raise Invalid("", "has too many entries", f"use at most {MOST_SIZES}")
+    if len(value) > MAX_SIZES:
+        raise Invalid("", "has too many entries", f"use at most {MAX_SIZES}")
     found: dict[str, Any] = {}
     for key, span in value.items():
         name = key_text(key)
@@ -95,7 +95,7 @@ def _or_auto(check: Callable[[object, ValidationInfo], Any]) -> PlainValidator:
 
 
 def _or_placeholder(*schemas: dict) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [*schemas, {"type": "string", "pattern": r"\$\{", "maxLength": MOST_TEXT}]})
+    return WithJsonSchema({"anyOf": [*schemas, {"type": "string", "pattern": r"\$\{", "maxLength": MAX_TEXT}]})
 
 
 def _whole(low: int, high: int) -> WithJsonSchema:
@@ -104,7 +104,7 @@ def _whole(low: int, high: int) -> WithJsonSchema:
 
 def _amount(most: float, units: str, *others: dict) -> WithJsonSchema:
     """Schema of a number, or of text with a unit that matches ``units``."""
-    text = {"type": "string", "pattern": rf"^{_NUMBER}{units}\s*$", "maxLength": MOST_TEXT}
+    text = {"type": "string", "pattern": rf"^{_NUMBER}{units}\s*$", "maxLength": MAX_TEXT}
     return _or_placeholder({"type": "number", "minimum": 0, "maximum": most}, text, *others)
 
 
@@ -115,8 +115,8 @@ _GPUS_CURE = "for a part of one GPU write share: {sm: 0.5}; to let the service c
 
 Gpus = Annotated[
     int | float | str,
-    _or_auto(_read("whole", is_number=True, default=0, high=MOST_GPUS, cure=_GPUS_CURE)),
-    _or_placeholder({"type": "integer", "minimum": 0, "maximum": MOST_GPUS}, {"const": AUTO}),
+    _or_auto(_read("whole", is_number=True, default=0, high=MAX_GPUS, cure=_GPUS_CURE)),
+    _or_placeholder({"type": "integer", "minimum": 0, "maximum": MAX_GPUS}, {"const": AUTO}),
 ]
 Tasks = Annotated[
     int | float | str,
@@ -139,7 +139,7 @@ SpansByGpus = Annotated[
             "propertyNames": {"pattern": "^0{0,4}[1-9][0-9]{0,3}$"},
             "additionalProperties": _amount(_MAX_S, _TIMES).json_schema,
             "minProperties": 1,
-            "maxProperties": MOST_SIZES,
+            "maxProperties": MAX_SIZES,
         }
     ),
 ]
@@ -148,10 +148,10 @@ CardSize = Annotated[int | float | str, _or_auto(_read("bytes")), _amount(2**53,
 CardPart = Annotated[
     int | float | str,
     PlainValidator(_read("bytes_or_milli")),
-    _amount(2**53, _SIZES, {"type": "string", "pattern": rf"^{_NUMBER}%\s*$", "maxLength": MOST_TEXT}),
+    _amount(2**53, _SIZES, {"type": "string", "pattern": rf"^{_NUMBER}%\s*$", "maxLength": MAX_TEXT}),
 ]
 """An amount or a percentage of a card's memory."""
-Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MOST_CORES, "m?")]
+Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MAX_CORES, "m?")]
 SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1, "%?")]
 Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]
 Rate = Annotated[
@@ -159,7 +159,7 @@ Rate = Annotated[
     PlainValidator(_read("per_s", is_number=True)),
     _or_placeholder(
         {"type": "number", "exclusiveMinimum": 0},
-        {"type": "string", "pattern": rf"^{_NUMBER}(/s)?\s*$", "maxLength": MOST_TEXT},
+        {"type": "string", "pattern": rf"^{_NUMBER}(/s)?\s*$", "maxLength": MAX_TEXT},
     ),
 ]
 Priority = Annotated[

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.model.codec import job_from_dict
-from gpusquad.model.fields import MOST_TEXT, Fields, seconds
+from gpusquad.model.fields import MAX_TEXT, Fields, seconds
 from gpusquad.model.job import Job, Role
 from gpusquad.model.units import US_PER_S
 from gpusquad.spec.amounts import AUTO
@@ -119,7 +119,7 @@ def command_text(spec: JobFields) -> str:
     first = next((role for role in roles if role.gpus or role.share), roles[0] if roles else None)
     command = (first and first.command) or spec.command or ""
     words = command.split() if isinstance(command, str) else command
-    return printable(" ".join(" ".join(words).split()))[:MOST_TEXT].strip()
+    return printable(" ".join(" ".join(words).split()))[:MAX_TEXT].strip()
 
 
 def _programs(spec: JobSpec) -> list[tuple[tuple[str, ...], Mapping[str, str]]]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from gpusquad.model.fields import MOST_TEXT
+from gpusquad.model.fields import MAX_TEXT
 from gpusquad.spec import texts
 from gpusquad.spec.texts import MAX_NAME_CHARS, MAX_TEXT_CHARS
 
@@ -32,8 +32,8 @@ Name = Annotated[str, PlainValidator(texts.name), _text(0, MAX_NAME_CHARS)]
 Reference = Annotated[str, PlainValidator(texts.reference), _text(1, MAX_NAME_CHARS)]
 Label = Annotated[str, PlainValidator(texts.label), _text(0, MAX_NAME_CHARS)]
 RequiredLabel = Annotated[str, PlainValidator(texts.required_label), _text(1, MAX_NAME_CHARS)]
-LongLabel = Annotated[str, PlainValidator(texts.long_label), _text(0, MOST_TEXT)]
-CardName = Annotated[str, PlainValidator(texts.card), _text(1, MOST_TEXT)]
+LongLabel = Annotated[str, PlainValidator(texts.long_label), _text(0, MAX_TEXT)]
+CardName = Annotated[str, PlainValidator(texts.card), _text(1, MAX_TEXT)]
 Path = Annotated[str, PlainValidator(texts.path), _text(0, texts.MAX_PATH_CHARS)]
 Command = Annotated[
     str | tuple[str, ...],

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job_codec import MOST_ROLES
+from gpusquad.model.job_codec import MAX_ROLES
 from gpusquad.spec.amounts import Duration, Priority, RetryCount
 from gpusquad.spec.base import accepts_short_form, choice
 from gpusquad.spec.job_parts import (
@@ -67,7 +67,7 @@ class JobFields(ResourcesSpec):
         None,
         min_length=1,
         fail_fast=True,
-        max_length=MOST_ROLES,
+        max_length=MAX_ROLES,
         description="For a job whose tasks differ: resources and command of each kind of task. All start together.",
         examples=[[{"name": "learner", "gpus": 4}, {"name": "actor", "count": 16, "cpu": 4}]],
     )

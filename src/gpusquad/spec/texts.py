@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_TEXT, checked_text
+from gpusquad.model.fields import MAX_TEXT, checked_text
 from gpusquad.spec.paths import key_text, short
 
 MAX_NAME_CHARS = 128
@@ -67,7 +67,7 @@ def label(value: object) -> str:
 
 
 def long_label(value: object) -> str:
-    return _label(value, MOST_TEXT)
+    return _label(value, MAX_TEXT)
 
 
 def required_label(value: object) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalErr
 from gpusquad.model.errors import Invalid
 from gpusquad.store.errors import StoreConflict, StoreUnavailable
 
-MOST_READERS = 40
+MAX_READERS = 40
 """Equal to the server's number of request threads."""
 _IDLE_READERS = 4
 _SQLITE_MISUSE = 1
@@ -28,7 +28,7 @@ def make_writer(url: URL, **options: Any) -> Engine:
 
 def make_reader(url: URL, **options: Any) -> Engine:
     """Connections as they are needed."""
-    return _make(url, False, pool_size=_IDLE_READERS, max_overflow=MOST_READERS - _IDLE_READERS, **options)
+    return _make(url, False, pool_size=_IDLE_READERS, max_overflow=MAX_READERS - _IDLE_READERS, **options)
 
 
 def _make(url: URL, writes: bool, **options: Any) -> Engine:

@@ -12,7 +12,7 @@ from gpusquad.store.rows import insert_numbered
 from gpusquad.store.tables import notice_rules, notices
 
 State = Literal["waiting", "sent", "dead"]
-_MOST_ERROR = 2000
+_MAX_ERROR = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def sent(c: Connection, notice_id: int) -> None:
 def failed(c: Connection, notice_id: int, error: str, next_us: int | None) -> None:
     """Record a failed delivery and the time of the next try; None: give up."""
     again = {"state": "dead"} if next_us is None else {"next_us": next_us}
-    _tried(c, notice_id, error=error[:_MOST_ERROR], **again)
+    _tried(c, notice_id, error=error[:_MAX_ERROR], **again)
 
 
 def retry(c: Connection, notice_id: int, now_us: int) -> bool:

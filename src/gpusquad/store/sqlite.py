@@ -15,7 +15,7 @@ from gpusquad.store.engines import make_reader, make_writer
 from gpusquad.store.errors import StoreInUse, StoreUnavailable
 
 Synchronous = Literal["NORMAL", "FULL"]
-_MOST_LOG_BYTES = 64 * 2**20
+_MAX_LOG_BYTES = 64 * 2**20
 """A log that a long read made larger is truncated to this size."""
 
 
@@ -30,7 +30,7 @@ class Sqlite:
             f"PRAGMA busy_timeout = {round(wait_s * 1000)}",
             "PRAGMA journal_mode = WAL",
             f"PRAGMA synchronous = {synchronous}",
-            f"PRAGMA journal_size_limit = {_MOST_LOG_BYTES}",
+            f"PRAGMA journal_size_limit = {_MAX_LOG_BYTES}",
             "PRAGMA foreign_keys = ON",
         )
         self.writer = make_writer(url, pool_timeout=wait_s)

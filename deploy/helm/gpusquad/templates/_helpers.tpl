@@ -60,3 +60,8 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "gpusquad.fullname" . 
 {{- if kindIs "invalid" .Values.agent.nodeSelector }}{{ dict "nvidia.com/gpu.present" "true" | toJson }}
 {{- else }}{{ .Values.agent.nodeSelector | toJson }}{{ end -}}
 {{- end -}}
+
+{{/* Called with a value and the value under its deprecated name. The latter takes precedence if set, because values kept by an upgrade have only that name. */}}
+{{- define "gpusquad.renamed" -}}
+{{- kindIs "invalid" (last .) | ternary (first .) (last .) | toJson -}}
+{{- end -}}

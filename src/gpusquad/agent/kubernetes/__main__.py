@@ -19,7 +19,7 @@ from gpusquad.agent.inventory import Inventory, SourceUnavailable
 from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, AgentSettings, NodeAgent
 from gpusquad.agent.kubernetes.api import KubeApi, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.registration import PLUGINS
-from gpusquad.agent.kubernetes.sharing_settings import FOLDER, MODES, SharingSettings
+from gpusquad.agent.kubernetes.sharing_settings import FOLDER, MODES, OLD_MODES, Mode, SharingSettings
 from gpusquad.agent.kubernetes.slots import MAX_SLOTS
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
@@ -132,9 +132,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--sharing",
-        choices=MODES,
+        choices=(*MODES, *OLD_MODES),
+        metavar="{" + ",".join(MODES) + "}",
         help="enforce the containers' shares (default), "
-        "or only pass the limits on (write-down, default for simulated cards)",
+        "or pass the limits on without enforcing them (advisory, default for simulated cards)",
     )
     parser.add_argument(
         "--sharing-folder",
@@ -198,7 +199,7 @@ def _sharing(options: argparse.Namespace) -> SharingSettings:
     if options.strangers is not None:
         _log.warning("--strangers is deprecated; use --unmanaged")
     return SharingSettings(
-        mode=options.sharing or ("enforce" if options.simulate is None else "write-down"),
+        mode=_mode(options),
         folder=options.sharing_folder.absolute(),
         policy=options.sharing_policy,
         shm=options.sharing_shm,
@@ -207,6 +208,13 @@ def _sharing(options: argparse.Namespace) -> SharingSettings:
         fail_open_ms=options.fail_open_ms,
         context_bytes=options.context_bytes,
     )
+
+
+def _mode(options: argparse.Namespace) -> Mode:
+    if options.sharing in OLD_MODES:
+        _log.warning("--sharing=%s is deprecated; use --sharing=%s", options.sharing, OLD_MODES[options.sharing])
+        return OLD_MODES[options.sharing]
+    return options.sharing or ("enforce" if options.simulate is None else "advisory")
 
 
 def _url(text: str) -> str:

@@ -45,7 +45,7 @@ class Admission:
         listed = self._resources.list()
         pending = self._confirmed(listed, self._waiting(listed, [self._cached(entry.key) for entry in listed]))
         if all(entry.pod.is_started for entry in pending):  # no new pod: the cache is too old
-            by_key = {pod.key: pod for pod in self._pods.all_fresh()}
+            by_key = {pod.key: pod for pod in self._pods.fetch_all()}
             pending = self._waiting(listed, [by_key.get(entry.key) for entry in listed])
         return _the_one(pending, count, self._refused)
 
@@ -66,13 +66,13 @@ class Admission:
             self._refused = self._refused & kept
 
     def _cached(self, key: str) -> Pod | None:
-        return self._pods.known(key) or self._pods.fresh(key)
+        return self._pods.get_cached(key) or self._pods.fetch(key)
 
     def _confirmed(self, listed: Sequence[ListedPod], found: Sequence[PendingContainer]) -> list[PendingContainer]:
         """Reads the pods again: another pod of the same name may have replaced a cached one."""
         keys = {pending.pod.key for pending in found}
         try:
-            fresh = {key: self._pods.fresh(key) for key in keys}
+            fresh = {key: self._pods.fetch(key) for key in keys}
         except ApiUnreachable:
             return list(found)  # the API server is unreachable: use the cache; reconciliation follows
         return self._waiting(

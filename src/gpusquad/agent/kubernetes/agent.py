@@ -140,8 +140,8 @@ class NodeAgent:
                 self._due.set()
 
     def _read_node(self) -> None:
-        knows_all = self._pods.has_heard and self._reconciler.has_listed  # read first: it may become true in between
-        pods, listed = self._pods.all_known(), self._reconciler.listed
+        knows_all = self._pods.has_listed and self._reconciler.has_listed  # read first: it may become true in between
+        pods, listed = self._pods.list_cached(), self._reconciler.listed
         owned = self._processes.look(pods, listed)
         if self._drainer is not None:  # before the cards are read, which may take a while
             self._drainer.hear(pods, self._processes.owners)

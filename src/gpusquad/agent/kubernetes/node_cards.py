@@ -9,6 +9,7 @@ from typing import Any
 
 from gpusquad.agent.health import WELL_FOR_S, CardHealth
 from gpusquad.agent.inventory import CardInfo, CardReading, Inventory, JobProcess
+from gpusquad.kube.names import ANNOTATIONS_VERSION
 
 
 class NodeCards:
@@ -63,7 +64,7 @@ class NodeCards:
         """The annotation that the scheduler reads."""
         return [
             {"id": card.id, "model": card.model, "memory_bytes": card.memory_bytes, "sms": card.sms,
-             "domain": card.domain, "ok": self.is_ok(card.id)}
+             "domain": card.domain, "ok": self.is_ok(card.id), "annotations": ANNOTATIONS_VERSION}
             for card in self.facts
         ]  # fmt: skip
 

@@ -202,7 +202,7 @@ class Plugin:
 
     def _uses(self, pending: PendingContainer) -> dict[str, Any]:
         """Read from the API server, because a pod that was bound a moment ago has a pin too."""
-        others = [pod for pod in self._sources.pods.all_fresh() if pod.uid != pending.pod.uid]
+        others = [pod for pod in self._sources.pods.fetch_all() if pod.uid != pending.pod.uid]
         listed = {entry.key: [slot for ids in entry.slots.values() for slot in ids]
                   for entry in self._sources.resources.list()}  # fmt: skip
         return card_uses(others, listed)

@@ -110,8 +110,8 @@ class Reconciler:
             _log.warning("cannot reconcile", extra={"why": str(error)})
             self._publish({CARDS: _json(self._cards.description())})
             return
-        knows_all = self._pods.has_heard  # read first: the cache may become complete in between
-        known = {pod.key: pod for pod in self._pods.all_known()}
+        knows_all = self._pods.has_listed  # read first: the cache may become complete in between
+        known = {pod.key: pod for pod in self._pods.list_cached()}
         self._publish({CARDS: _json(self._cards.description()), UNPINNED: _json(unpinned_cards(known, self.listed))})
         for mismatch in find_mismatches(known, self.listed):
             self._act_on(mismatch)
@@ -138,7 +138,7 @@ class Reconciler:
         if pod.uid in self._evicted:
             return
         try:
-            fresh, listed = self._pods.fresh(pod.key), self._resources.list()
+            fresh, listed = self._pods.fetch(pod.key), self._resources.list()
             if fresh is None or fresh.uid != pod.uid or not find_mismatches({pod.key: fresh}, listed):
                 return
             if pod.uid not in self._seen:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.kube.names import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
+from gpusquad.kube.names import DEADLINE, ESTIMATE, KNOWN, MEASURED_RATES, PRIORITY, SLO, WEIGHT
 from gpusquad.kube.sharing_annotations import deadline_us_from_text, weight_from_text
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Slo
@@ -38,7 +38,8 @@ def read_sharing_params(pod: Pod) -> tuple[SharingParams, tuple[str, ...]]:
         slo=_with_deadline(read_annotation(SLO, slo_from_text), read_annotation(DEADLINE, deadline_us_from_text)),
         remaining_us=read_annotation(ESTIMATE, _estimate_us),
     )
-    return with_known(plain, pod.annotations.get(KNOWN, "")), tuple(errors)
+    rates = pod.annotations.get(MEASURED_RATES) or pod.annotations.get(KNOWN, "")
+    return with_known(plain, rates), tuple(errors)
 
 
 def _class_of(pod: Pod) -> str:

@@ -19,8 +19,10 @@ from gpusquad.gpu.daemon.unmanaged import Rule
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 
-Mode = Literal["enforce", "write-down"]
+Mode = Literal["enforce", "advisory"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+OLD_MODES: dict[str, Mode] = {"write-down": "advisory"}
+"""Deprecated names, which are accepted with a warning."""
 FOLDER = Path("/run/gpusquad")
 _log = logging.getLogger(__name__)
 
@@ -30,7 +32,8 @@ class SharingSettings:
     """Options for sharing. All folders are the node's, at the same path for the agent, because files in them are
     mounted into containers."""
 
-    mode: Mode = "write-down"
+    mode: Mode = "advisory"
+    """``enforce`` the shares, or pass them on without enforcing them (``advisory``)."""
     folder: Path = FOLDER
     """The cards' shared memory: on a tmpfs, because it is written constantly."""
     policy: str = "equal"
@@ -54,7 +57,7 @@ def quotas_of(
     """``folder`` outlives a boot of the node. The limits are written to files in either mode, for programs that read
     them."""
     written: list[CardSharing] = [QuotaFile(folder=folder / "quota")]
-    if sharing.mode == "write-down":
+    if sharing.mode == "advisory":
         return written
     sharing.folder.mkdir(parents=True, exist_ok=True)
     # Containers may write to the files that they have mounted. No other process on the node needs access.

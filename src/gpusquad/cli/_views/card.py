@@ -119,7 +119,7 @@ def _now(now: Plain) -> list[tuple[str, Cell]]:
         ("MPS pool", now["pool"]),
         ("contexts", _contexts(now.get("context_bytes", 0))),
         ("notes", "; ".join(dict.fromkeys(one_line(client["note"]) for client in now["tenants"] if client["note"]))),
-        ("unmanaged", Text(_unmanaged(now), style="magenta") if now["stranger_count"] else ""),
+        ("unmanaged", Text(_unmanaged(now), style="magenta") if now["unmanaged_count"] else ""),
     ]
 
 
@@ -129,9 +129,9 @@ def _contexts(each_bytes: int) -> str:
 
 def _unmanaged(now: Plain) -> str:
     """Processes on the card outside gpusquad's control."""
-    processes = [f"{one['pid']} {one_line(one['name'])}".strip() for one in now["strangers"][:MAX_UNMANAGED]]
+    processes = [f"{one['pid']} {one_line(one['name'])}".strip() for one in now["unmanaged"][:MAX_UNMANAGED]]
     names = f": {', '.join(processes)}" if processes else ""
-    return f"{_processes(now['stranger_count'])} outside gpusquad's control{names}; rule: {one_line(now['rule'])}"
+    return f"{_processes(now['unmanaged_count'])} outside gpusquad's control{names}; rule: {one_line(now['rule'])}"
 
 
 def _processes(count: int) -> str:

@@ -13,7 +13,7 @@ from gpusquad.engines.kubernetes.parse.cards import assign_cards
 from gpusquad.engines.kubernetes.parse.pins import pin_text
 from gpusquad.engines.kubernetes.sharing_annotator import binding_annotations
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
-from gpusquad.kube.names import ATTEMPT, CARDS, JOB
+from gpusquad.kube.names import ATTEMPT, CARDS, JOB, KNOWN
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
 from gpusquad.model.sharing_params import SharingParams
 
@@ -32,12 +32,12 @@ class NotBound(Exception):
         """Deleted, or being deleted. Its owner may create another pod."""
 
 
-def binding_of(pod: Object, place: TaskLocation, job: str, attempt: int) -> Object:
+def binding_of(pod: Object, place: TaskLocation, job: str, attempt: int, rates_name: str = KNOWN) -> Object:
     """Binds and pins in one write: the server copies the annotations to the pod."""
     annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(assign_cards(pod, place.cards))
-    annotations |= binding_annotations(pod, place.sharing_params or SharingParams())
+    annotations |= binding_annotations(pod, place.sharing_params or SharingParams(), rates_name)
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -53,14 +53,20 @@ def path_of(pod: Object) -> str:
 
 
 async def bind(
-    api: AsyncKubeApi, pod: Object, place: TaskLocation, job: str, attempt: int, wanted: Callable[[], bool]
+    api: AsyncKubeApi,
+    pod: Object,
+    place: TaskLocation,
+    job: str,
+    attempt: int,
+    wanted: Callable[[], bool],
+    rates_name: str = KNOWN,
 ) -> None:
     """Returns when the pod is bound; raises ``NotBound`` if it is not. Retries until one of the two is certain.
 
     ``wanted`` is checked before each try. A try without an answer may have succeeded; then the pod has to be read.
     """
     try:
-        content = binding_of(pod, place, job, attempt)
+        content = binding_of(pod, place, job, attempt, rates_name)
     except ValueError as error:
         raise NotBound(f"pod {name_of(pod)} could not be bound to {place.node}: {error}") from error
     pause_s, may_be_done = _MIN_PAUSE_S, False

@@ -295,7 +295,7 @@ class KubernetesEngine:
             return gang.placed and gang.attempt == attempt and not gang.stopping
 
         try:
-            await actions.bind(self._api, pod, place, job, attempt, wanted)
+            await actions.bind(self._api, pod, place, job, attempt, wanted, self._observer.rates_name)
             self._registry.bound(gang, attempt, pod)
             self.status_writer.bound(gang, attempt, pod)
             now = self._registry.pod_sharing(uid_of(pod))

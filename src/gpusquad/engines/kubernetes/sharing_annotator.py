@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from gpusquad.kube.names import KNOWN
+from gpusquad.kube.names import KNOWN, MEASURED_RATES
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of
 from gpusquad.kube.sharing_annotations import sharing_annotations
 from gpusquad.model.known_rates import known_text
@@ -23,11 +23,11 @@ Write = Callable[[Object, Mapping[str, str | None]], Awaitable[str]]
 _log = logging.getLogger(__name__)
 
 
-def binding_annotations(pod: Object, params: SharingParams) -> dict[str, str]:
+def binding_annotations(pod: Object, params: SharingParams, rates_name: str = KNOWN) -> dict[str, str]:
     """Annotations to add with the binding. A binding cannot remove annotations, so a user's own values are
-    overwritten."""
+    overwritten. ``rates_name``: the annotation of measured rates that the agents read."""
     annotations = annotations_of(pod)
-    expected = {KNOWN: known_text(params), **sharing_annotations(params)}
+    expected = {KNOWN: "", MEASURED_RATES: "", rates_name: known_text(params), **sharing_annotations(params)}
     return {name: text for name, text in expected.items() if text or name in annotations}
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
-_MOST_WAIT_S = 3600.0
+_MAX_WAIT_S = 3600.0
 
 Act = Callable[[], None]
 
@@ -80,7 +80,7 @@ class EngineLoop:
                 _do(heapq.heappop(self._timers)[2])
 
     def _wait_s(self) -> float:
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else _MOST_WAIT_S
+        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else _MAX_WAIT_S
 
     def _woken(self) -> None:
         os.eventfd_read(self._wake)

@@ -13,7 +13,7 @@ Key = tuple[str, int]
 """A job and its attempt."""
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-_MOST = 10**9
+_MAX = 10**9
 
 
 def checked(job_id: str, attempt: int) -> Key:
@@ -24,7 +24,7 @@ def checked(job_id: str, attempt: int) -> Key:
 
 
 def checked_number(field: str, number: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _MOST:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _MAX:
         raise Invalid(field, f"{str(number)[:100]!r} is not a count from 0")
     return number
 

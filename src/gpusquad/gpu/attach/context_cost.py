@@ -28,7 +28,7 @@ from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.units import show_bytes
 
 WITHIN_S = 10.0
-LEAST_BYTES, MOST_BYTES = 16 << 20, 4 << 30
+LEAST_BYTES, MAX_BYTES = 16 << 20, 4 << 30
 """Plausible cost. Values outside come from other processes."""
 _TRIES = 3
 _AGREE = 0.1
@@ -51,7 +51,7 @@ def kept_context_cost(file: Path) -> int | None:
         bytes_ = int(kept["bytes"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return bytes_ if kept.get("driver") == _loaded_driver() and LEAST_BYTES <= bytes_ <= MOST_BYTES else None
+    return bytes_ if kept.get("driver") == _loaded_driver() and LEAST_BYTES <= bytes_ <= MAX_BYTES else None
 
 
 def new_context_cost(uuid: str, file: Path) -> int:
@@ -114,7 +114,7 @@ def _plausible(grew: list[int], left: Sequence[int] = (0,)) -> int:
     """``left``: memory used without our context, after the first one, of which the driver keeps a part."""
     middle = int(statistics.median(grew))
     is_calm = max(_apart(grew), _apart(left)) <= _AGREE * middle
-    if not is_calm or not LEAST_BYTES <= middle <= MOST_BYTES:
+    if not is_calm or not LEAST_BYTES <= middle <= MAX_BYTES:
         told = ", ".join(map(str, grew))
         raise DriverError(f"the card's memory grew by {told} bytes with a context: others use it at the same time")
     return middle

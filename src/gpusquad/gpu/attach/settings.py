@@ -16,16 +16,16 @@ from gpusquad.model.sm_groups import sm_groups
 from gpusquad.model.squad import MAX_GROUPS
 
 Where = Literal["process", "container"]
-LEAST_FAIL_OPEN_MS, MOST_FAIL_OPEN_MS = 500, 3_600_000
+LEAST_FAIL_OPEN_MS, MAX_FAIL_OPEN_MS = 500, 3_600_000
 """A daemon sends a heartbeat four times a second. Below two heartbeats, clients would fail open beside a working
 one."""
-MOST_CONTEXT_BYTES = 16 << 30
+MAX_CONTEXT_BYTES = 16 << 30
 ContextBytes = int | Literal["auto"]
 
 
 def checked_fail_open_ms(value: int) -> int:
-    if value != 0 and not LEAST_FAIL_OPEN_MS <= value <= MOST_FAIL_OPEN_MS:
-        cure = f"use {LEAST_FAIL_OPEN_MS} to {MOST_FAIL_OPEN_MS}, or 0 to let clients wait for the daemon"
+    if value != 0 and not LEAST_FAIL_OPEN_MS <= value <= MAX_FAIL_OPEN_MS:
+        cure = f"use {LEAST_FAIL_OPEN_MS} to {MAX_FAIL_OPEN_MS}, or 0 to let clients wait for the daemon"
         raise Invalid("fail_open_ms", f"{value} is out of range", cure)
     return value
 
@@ -35,8 +35,8 @@ def checked_context_bytes(value: object) -> ContextBytes:
     if value == "auto":
         return "auto"
     bytes_ = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else -1
-    if not 0 <= bytes_ <= MOST_CONTEXT_BYTES:
-        cure = f"use auto, or 0 to {MOST_CONTEXT_BYTES}; 0: contexts are not charged"
+    if not 0 <= bytes_ <= MAX_CONTEXT_BYTES:
+        cure = f"use auto, or 0 to {MAX_CONTEXT_BYTES}; 0: contexts are not charged"
         raise Invalid("context_bytes", f"{value} is out of range", cure)
     return bytes_
 

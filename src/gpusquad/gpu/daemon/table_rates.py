@@ -15,7 +15,7 @@ from gpusquad.model.units import WHOLE_MILLI
 
 Rho = Mapping[tuple[str, str], float]
 _BASE, _BY_NEED = 0.3, 0.5
-_MOST = 0.99
+_MAX = 0.99
 _LEAST_NEED = 0.2
 
 
@@ -33,7 +33,7 @@ class TableRates:
         odds = 0.0
         for other, milli in others:
             lost = self._rho(client, other, need) * _phi(need, own, milli / WHOLE_MILLI)
-            lost = min(max(lost, 0.0), _MOST)
+            lost = min(max(lost, 0.0), _MAX)
             odds += lost / (1.0 - lost)  # so that n rivals have an nth each
         return alone / (1.0 + odds)
 

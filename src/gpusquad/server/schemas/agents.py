@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from gpusquad.model.fields import MOST_TEXT
+from gpusquad.model.fields import MAX_TEXT
 from gpusquad.server.safe_text import one_line
 from gpusquad.server.schemas.base import ApiView
 
@@ -18,10 +18,10 @@ _MAX_COUNT = 2**62
 Ratio = Annotated[float, Field(ge=0, le=1)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
 Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
-Text = Annotated[str, StringConstraints(max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Name = Annotated[Text, BeforeValidator(lambda text: one_line(str(text), MOST_TEXT))]
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[Text, BeforeValidator(lambda text: one_line(str(text), MAX_TEXT))]
 """Programs choose their own names, which must not invalidate the report of a node."""
-Id = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class _Part(BaseModel):

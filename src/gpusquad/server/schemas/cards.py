@@ -74,12 +74,16 @@ class TenantNow(ApiView):
     note: str
 
 
-class StrangerNow(ApiView):
+class UnmanagedNow(ApiView):
     """An unmanaged process on the card: of no job, or without the shim."""
 
     pid: int
     name: str
     memory_bytes: int
+
+
+class StrangerNow(UnmanagedNow):
+    """Deprecated name of ``UnmanagedNow``."""
 
 
 class CardNow(ApiView):
@@ -95,8 +99,14 @@ class CardNow(ApiView):
     pool: str = Field(description="How processes of several jobs run at once on the card; empty: unknown")
     context_bytes: int = Field(description="Charged to a job's quota for the CUDA context of each of its processes")
     tenants: list[TenantNow]
-    stranger_count: int
-    strangers: list[StrangerNow] = Field(description="Unmanaged processes; for administrators")
+    unmanaged_count: int = Field(description="Number of unmanaged processes")
+    unmanaged: list[UnmanagedNow] = Field(description="Unmanaged processes; for administrators")
+    stranger_count: int = Field(
+        description="Old name of unmanaged_count; removed in /api/v2", json_schema_extra={"deprecated": True}
+    )
+    strangers: list[StrangerNow] = Field(
+        description="Old name of unmanaged; removed in /api/v2", json_schema_extra={"deprecated": True}
+    )
     rule: str = Field(description="Rule for unmanaged processes: report, refuse or share")
 
 

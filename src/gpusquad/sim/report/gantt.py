@@ -13,8 +13,8 @@ from gpusquad.sim.outcome import Outcome, SimulationResult
 
 Ints = NDArray[np.int64]
 
-MOST_BARS = 5000
-MOST_CARDS = 64
+MAX_BARS = 5000
+MAX_CARDS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Gantt:
     """Attempts shorter than this may be joined; 0: each has its own bar."""
 
 
-def gantt(result: SimulationResult, most_bars: int = MOST_BARS, most_cards: int = MOST_CARDS) -> Gantt:
+def gantt(result: SimulationResult, most_bars: int = MAX_BARS, most_cards: int = MAX_CARDS) -> Gantt:
     """The Gantt chart of a result."""
     shown, names = cards_shown(result.cluster, most_cards)
     bars = _with_lanes(_all_bars(result.outcomes, shown))

@@ -21,11 +21,11 @@ from gpusquad.sim.report import figures, pieces, text
 from gpusquad.sim.report.gantt import Gantt, gantt
 from gpusquad.sim.report.lines import Line, ReportCell, cells, lines
 
-MOST_PARTIES = 25
-MOST_SIDE_BY_SIDE = 4
+MAX_PARTIES = 25
+MAX_SIDE_BY_SIDE = 4
 """With more results, the groups of figures are stacked."""
-MOST_WAITS = 10
-MOST_MOVED = 50
+MAX_WAITS = 10
+MAX_MOVED = 50
 
 
 def write_report(results: Sequence[SimulationResult], path: str | Path) -> None:
@@ -149,7 +149,7 @@ def _numbers(page: _Page) -> str:
     """A small table per group of rows: side by side they fill the width of a screen."""
     groups = groupby(lines(page.summaries), key=lambda line: line.group)
     tables = "".join(_number_table(page, name, list(group)) for name, group in groups)
-    return f'<div class="groups across-{min(len(page.results), MOST_SIDE_BY_SIDE)}">{tables}</div>'
+    return f'<div class="groups across-{min(len(page.results), MAX_SIDE_BY_SIDE)}">{tables}</div>'
 
 
 def _number_table(page: _Page, name: str, group: Sequence[Line]) -> str:
@@ -206,7 +206,7 @@ def _gantt_note(chart: Gantt) -> str:
 
 
 def _party_rows(summary: Summary) -> str:
-    shown = summary.parties[:MOST_PARTIES]
+    shown = summary.parties[:MAX_PARTIES]
     heads = ("Jobs", "Finished", "GPU hours", "Mean wait", "Mean JCT", "Mean slowdown", "Finish-time fairness")
     rows = (
         (
@@ -229,7 +229,7 @@ def _wait_rows(result: SimulationResult, table: JobTable, clock: figures.TimeAxi
     """Includes jobs that never started: they waited until the end."""
     until_us = np.where(table.started, table.first_us, table.last_us)
     waits_us = np.where(table.admitted, until_us - table.submitted_us, 0)
-    worst = [int(i) for i in np.argsort(-waits_us, kind="stable")[:MOST_WAITS] if waits_us[i] > 0]
+    worst = [int(i) for i in np.argsort(-waits_us, kind="stable")[:MAX_WAITS] if waits_us[i] > 0]
     if not worst:
         return '<p class="note">No job waited.</p>'
     rows = (_wait_row(result, table, clock, i, int(waits_us[i])) for i in worst)
@@ -263,7 +263,7 @@ def _what_it_met(result: SimulationResult, at_us: int, gpus: int) -> str:
 def _moved_rows(result: SimulationResult, clock: figures.TimeAxis) -> str:
     if not result.moved_reservations:
         return '<p class="note">No reservation moved later.</p>'
-    latest = sorted(result.moved_reservations, key=lambda move: move[1] - move[2])[:MOST_MOVED]
+    latest = sorted(result.moved_reservations, key=lambda move: move[1] - move[2])[:MAX_MOVED]
     rows = (
         (
             text.plain(job_id, 40),

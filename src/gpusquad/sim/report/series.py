@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MOST_POINTS = 2000
-MOST_MEANS = 240
+MAX_POINTS = 2000
+MAX_MEANS = 240
 
 
-def thin_steps(at: Sequence[int] | Ints, values: Sequence[int] | Ints, most: int = MOST_POINTS) -> tuple[Ints, Ints]:
+def thin_steps(at: Sequence[int] | Ints, values: Sequence[int] | Ints, most: int = MAX_POINTS) -> tuple[Ints, Ints]:
     """At most ``most`` points of a step series, all of them original ones.
 
     Each interval keeps its first, last, lowest and highest point, so that no peak is cut off.
@@ -35,7 +35,7 @@ def thin_steps(at: Sequence[int] | Ints, values: Sequence[int] | Ints, most: int
 
 
 def mean_steps(
-    at: Sequence[int] | Ints, values: Sequence[int] | Ints, low: int, high: int, most: int = MOST_MEANS
+    at: Sequence[int] | Ints, values: Sequence[int] | Ints, low: int, high: int, most: int = MAX_MEANS
 ) -> tuple[Floats, Floats, float]:
     """At most ``most`` time-weighted means of a step series, and the interval of each (0: not averaged)."""
     times, levels = _settled(at, values)

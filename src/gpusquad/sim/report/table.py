@@ -14,7 +14,7 @@ from gpusquad.sim.metrics import Summary
 from gpusquad.sim.report import text
 from gpusquad.sim.report.lines import ReportCell, cells, lines
 
-MOST_PARTIES = 20
+MAX_PARTIES = 20
 
 
 def print_summary(summaries: Sequence[Summary], console: Console) -> None:
@@ -47,7 +47,7 @@ def comparison(summaries: Sequence[Summary]) -> Table:
 def party_table(summary: Summary) -> Table:
     """The tenants with the most GPU hours."""
     kind = summary.fairness.by
-    shown = summary.parties[:MOST_PARTIES]
+    shown = summary.parties[:MAX_PARTIES]
     rest = len(summary.parties) - len(shown)
     table = Table(box=box.SIMPLE_HEAD, caption=f"and {text.plural(rest, 'more ' + kind)}" if rest else None)
     table.add_column(kind.capitalize())

@@ -12,7 +12,7 @@ from typing import IO, Literal, Protocol, runtime_checkable
 
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import MOST_US
+from gpusquad.model.fields import MAX_US
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
 
@@ -192,7 +192,7 @@ def cell_run_us(row: dict[str, str], name: str, us_per_unit: int = US_PER_S) -> 
 
 
 def to_us(value: float, name: str) -> int:
-    if value > MOST_US:
+    if value > MAX_US:
         raise Invalid(name, f"{value / US_PER_S:g} seconds is too long")
     return round(value)
 

@@ -17,7 +17,7 @@ from gpusquad.model.fields import Fields, seconds
 from gpusquad.registry import register
 from gpusquad.sim.traces._base import Lines, Ran, TraceJob
 
-_MOST_LINE = 1 << 20
+_MAX_LINE = 1 << 20
 _TRUTH = ("run", "outcome", "workload")
 _NESTED = ("share", "slo", "profile", "checkpoint")
 _LISTS = ("roles", "gpu_model")
@@ -121,8 +121,8 @@ def write_parquet(path: str | Path, jobs: Iterable[TraceJob]) -> None:
 
 
 def _parsed(line: str) -> object:
-    if len(line) > _MOST_LINE:
-        raise Invalid("line", f"has {len(line)} characters", f"keep it to {_MOST_LINE}")
+    if len(line) > _MAX_LINE:
+        raise Invalid("line", f"has {len(line)} characters", f"keep it to {_MAX_LINE}")
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:

@@ -47,6 +47,12 @@ def has_agent(item: Object) -> bool:
     return CARDS in annotations_of(item)
 
 
+def annotations_version(item: Object) -> int | None:
+    """Version of the pod annotations that the node's agent reads. None: no agent, or none with cards."""
+    versions = (card.get("annotations") for card in _published(item) or ())
+    return min((version if isinstance(version, int) else 1 for version in versions), default=None)
+
+
 def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset[str]) -> ForeignUsage:
     """Usage of foreign pods. Pods with unknown cards are counted on the last cards that gpusquad does not use."""
     cpu = memory = 0

@@ -9,7 +9,8 @@ from dataclasses import replace
 from gpusquad.core.observed import ClusterObserved
 from gpusquad.core.ports import ForeignUsageChanged
 from gpusquad.engines.kubernetes.filters import NodeMasks, PlacementRule, PodIndex, Storage
-from gpusquad.engines.kubernetes.nodes.node import broken_cards, foreign_on, node_of
+from gpusquad.engines.kubernetes.nodes.node import annotations_version, broken_cards, foreign_on, node_of
+from gpusquad.kube.names import ANNOTATIONS_VERSION, KNOWN, MEASURED_RATES
 from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.cluster import Cluster, ForeignUsage, Node
 
@@ -40,6 +41,10 @@ class ClusterObserver:
         """Nodes whose foreign usage may have changed."""
         self._broken: dict[str, frozenset[str]] = {}
         self._new_faults = False
+        self._agents: set[str] = set()
+        """Nodes with an agent that reports cards."""
+        self._old_agents: set[str] = set()
+        """Those whose agent does not report the current version of the annotations."""
         self._reshaped = True
         """Nodes were added, removed or resized."""
         self._remask = True
@@ -54,6 +59,7 @@ class ClusterObserver:
         self._items[name] = item
         self._stale.add(name)
         self._note_broken(name, broken_cards(item))
+        self._note_agent(name, annotations_version(item))
         if is_new or self._nodes[name] != node:
             self._nodes[name] = node
             self._reshaped = True
@@ -65,12 +71,21 @@ class ClusterObserver:
             del self._nodes[name]
             self._foreign.pop(name, None)
             self._note_broken(name, frozenset())
+            self._note_agent(name, None)
             self._reshaped = True
 
     def _note_broken(self, name: str, cards: frozenset[str]) -> None:
         if self._broken.get(name, frozenset()) != cards:
             self._broken[name] = cards
             self._new_faults = True
+
+    def _note_agent(self, name: str, version: int | None) -> None:
+        self._agents.discard(name)
+        self._old_agents.discard(name)
+        if version is not None:
+            self._agents.add(name)
+            if version < ANNOTATIONS_VERSION:
+                self._old_agents.add(name)
 
     def pod_on(self, pod: Object, node: str) -> None:
         """A pod takes resources on a node."""
@@ -107,6 +122,11 @@ class ClusterObserver:
     @property
     def changed(self) -> bool:
         return self._reshaped or self._remask or bool(self._stale)
+
+    @property
+    def rates_name(self) -> str:
+        """Annotation for measured rates: the deprecated name until every agent of the cluster reads the new one."""
+        return MEASURED_RATES if self._agents and not self._old_agents else KNOWN
 
     @property
     def nodes(self) -> dict[str, Object]:

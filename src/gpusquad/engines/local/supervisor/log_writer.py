@@ -13,8 +13,8 @@ _READ_BYTES = 256 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_PAUSE_S = 1.0
 """Interval between checks of a full disk."""
-_MOST_SEGMENTS = 64
-_MOST_DRAINED = 64
+_MAX_SEGMENTS = 64
+_MAX_DRAINED = 64
 
 
 class LogWriter:
@@ -50,7 +50,7 @@ class LogWriter:
         """Read the rest. The writers have ended, so it is at most the pipe's content; a limit guards against the
         opposite.
         """
-        for _ in range(_MOST_DRAINED):
+        for _ in range(_MAX_DRAINED):
             before_bytes = self.written_bytes
             if not self.read_once() or self.written_bytes == before_bytes:
                 return
@@ -92,7 +92,7 @@ class LogWriter:
 
     def _open_segment(self) -> None:
         while self._done and (
-            self.kept_bytes + self._segment_bytes > self._most_bytes or len(self._done) >= _MOST_SEGMENTS
+            self.kept_bytes + self._segment_bytes > self._most_bytes or len(self._done) >= _MAX_SEGMENTS
         ):
             self._drop_oldest()
         segment = Segment(self._folder, self._task, self.written_bytes)

@@ -9,7 +9,7 @@ import structlog
 from gpusquad.core.transitions import JobState
 from gpusquad.model.interference import Sharing
 from gpusquad.model.job import Job
-from gpusquad.model.known_rates import MOST_APPS
+from gpusquad.model.known_rates import MAX_APPS
 from gpusquad.model.sharing_params import SharingParams
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.runtime.records import cards_of, forecast_of, job_of
@@ -69,7 +69,7 @@ class SharingUpdates:
         gpu = self._context.gpu_of(row)
         if not gpu or not _shares_so(job, model.sharing):
             return plain
-        neighbours = self._neighbours(row, model.sharing)[:MOST_APPS]
+        neighbours = self._neighbours(row, model.sharing)[:MAX_APPS]
         costs = {
             neighbour.app: speed for neighbour in neighbours for speed in model.beside(neighbour, [job], gpu).values()
         }
