@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpusquad.store.database import Database
+from tests.databases import sqlite_schema
 from tests.server.rig import Rig
 
 
@@ -17,19 +18,17 @@ from tests.server.rig import Rig
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file with its schema, to be copied."""
     path = tmp_path_factory.mktemp("store") / "empty.db"
-    database = Database(path)
-    database.migrate()
-    database.close()
+    path.write_bytes(sqlite_schema())
     return path
 
 
 @pytest.fixture
-def make_rig(tmp_path: Path, empty_store: Path) -> Iterator[Callable[..., Rig]]:
-    """An API over a store of its own, with other limits where given."""
+def make_rig(tmp_path: Path, sqlite_folder: Path, empty_store: Path) -> Iterator[Callable[..., Rig]]:
+    """Create an API with its own store and the given options."""
     opened: list[Database] = []
 
     def make(**options: Any) -> Rig:
-        path = tmp_path / f"{len(opened)}.db"
+        path = sqlite_folder / f"{len(opened)}.db"
         shutil.copyfile(empty_store, path)
         database = Database(path)
         opened.append(database)
@@ -42,7 +41,7 @@ def make_rig(tmp_path: Path, empty_store: Path) -> Iterator[Callable[..., Rig]]:
 
 @pytest.fixture(scope="module")
 def shared_rig(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterator[Rig]:
-    """One for all tests of a file that leave it fit for the others: making an app takes a while."""
+    """One API for all tests of a file that do not disturb each other, because creating an app is slow."""
     home = tmp_path_factory.mktemp("home")
     shutil.copyfile(empty_store, home / "shared.db")
     database = Database(home / "shared.db")

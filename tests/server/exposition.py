@@ -1,4 +1,4 @@
-"""What Prometheus would read: families by name, with their samples."""
+"""Metrics as Prometheus reads them: families by name, with their samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 def card(index: int = 0, state="busy", jobs=(), sample=None, cause="") -> CardStatus:
-    """A card; without a sample unless one is given."""
+    """Create a card, by default without a sample."""
     return CardStatus(f"GPU-{index}", "node1", index, "NVIDIA H200", 1000 * MIB, state, cause, jobs, sample)
 
 
@@ -25,14 +25,14 @@ ANN = CardUser("01J0", "train", "ann", "vision")
 
 
 def full_snapshot() -> MetricsSnapshot:
-    """Something of everything."""
+    """Create a snapshot with a value for every metric."""
     return MetricsSnapshot(
         {"pending": 3, "running": 1}, {"vision": TenantQueue(3, 90.0)}, [card(jobs=(ANN,), sample=SAMPLE)], {1: 7, 4: 1}
     )
 
 
 class Source:
-    """Answers with a snapshot, or fails with an error."""
+    """Returns a snapshot, or raises an error."""
 
     def __init__(self, answer: MetricsSnapshot | Exception) -> None:
         self.answer = answer
@@ -44,7 +44,7 @@ class Source:
 
 
 def used_meters(answer: MetricsSnapshot | Exception | None = None) -> Meters:
-    """Meters that have seen something of everything."""
+    """Create meters with a value for every metric."""
     meters = Meters(lambda: NOW_US, Source(full_snapshot() if answer is None else answer))
     meters.cycled(0.02)
     meters.decided("start")
@@ -58,12 +58,12 @@ def used_meters(answer: MetricsSnapshot | Exception | None = None) -> Meters:
 
 
 def families(meters: Meters) -> dict[str, list[Sample]]:
-    """By name of the family."""
+    """Return the samples by family name."""
     text = meters.render()[0].decode()
     return {family.name: family.samples for family in text_string_to_metric_families(text)}
 
 
 def values(meters: Meters, name: str) -> dict[tuple[str, ...], float]:
-    """The samples of one name, by the values of their labels."""
+    """Return the samples of one name by their label values."""
     found = [sample for samples in families(meters).values() for sample in samples if sample.name == name]
     return {tuple(sample.labels.values()): sample.value for sample in found}

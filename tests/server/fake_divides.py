@@ -1,4 +1,4 @@
-"""Cards that nobody really divides, and what everybody who divides cards has to keep to."""
+"""Fake card daemons, and the contract of ``CardDivides``."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from gpusquad.server.services.sharing.cards import CardDivides
 
 
 class FakeDivides:
-    """See ``server.services.cards.CardDivides``. Cards are divided once ``begin`` was called for them."""
+    """Fake of ``CardDivides``. A card is divided once ``start`` was called for it."""
 
     def __init__(self) -> None:
         self.absence = ""
         self.now: dict[str, str] = {}
         self.tenants: dict[str, list[dict[str, Any]]] = {}
         self.strangers: list[dict[str, Any]] = []
-        self.told: list[tuple[str, str]] = []
+        self.sent: list[tuple[str, str]] = []
         self.fail: Exception | None = None
         self.why = "a is behind"
         self.hangs = ""
-        """What is said of a daemon that does not answer."""
+        """Message about a daemon that does not answer."""
         self.is_slow = False
-        """Told, but not yet done."""
+        """Whether a new policy is accepted without taking effect yet."""
 
-    def begin(self, card: str, policy: str, *tenants: dict[str, Any]) -> None:
+    def start(self, card: str, policy: str, *tenants: dict[str, Any]) -> None:
         self.now[card] = policy
         self.tenants[card] = list(tenants)
 
     def set(self, card: str, policy: str) -> None:
         if self.fail is not None:
             raise self.fail
-        self.told.append((card, policy))
+        self.sent.append((card, policy))
         if card in self.now and not self.is_slow:
             self.now[card] = policy
 
@@ -56,7 +56,7 @@ class FakeDivides:
 
 
 def tenant(name: str, **facts: Any) -> dict[str, Any]:
-    """As the daemon of a card tells of one."""
+    """Return one client's entry in a card daemon's status."""
     return {
         "id": name, "weight": 1.0, "priority": 0, "quota_bytes": 8 * 2**30, "slo": {"latency_us": 20_000}, "slot": 0,
         "is_idle": False, "attained_us": 5, "attainment": 0.97, "remaining_us": None, "wants_us": 9, "kernel_us": 3.0,
@@ -67,7 +67,7 @@ def tenant(name: str, **facts: Any) -> dict[str, Any]:
 
 
 def check_divides(divides: CardDivides, card: str, other: str, settle: Callable[[], None] = lambda: None) -> None:
-    """The contract. ``card`` is divided, ``other`` is known and not divided; ``settle``: what was told is done now."""
+    """Check the contract. ``card`` is divided, ``other`` is known but undivided; ``settle`` applies changes."""
     assert divides.absence == ""
     divides.set(card, "jct")
     settle()
@@ -75,7 +75,7 @@ def check_divides(divides: CardDivides, card: str, other: str, settle: Callable[
     divides.set(other, "slo")
     divides.set("nowhere", "slo")
     settle()
-    assert divides.policies().keys() == {card}, "only cards that are divided now"
+    assert divides.policies().keys() == {card}, "only divided cards are listed"
     assert divides.status(other) is None
     assert divides.status("nowhere") is None
     divides.set(card, "hybrid:alpha=0.5")

@@ -1,4 +1,4 @@
-"""A scheduler that decides nothing: keeps jobs in the real store, gives plain answers, and can be told to fail."""
+"""A scheduler without decisions: it stores jobs in the real store, gives fixed answers and can be made to fail."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ GPUS = 8
 NODE = "node0"
 MODES = ("fifo", "fair", "slo")
 FAR_US = 2**62
-"""How the core writes "never"."""
+"""Time that the core uses for "never"."""
 
 
 class FakeScheduler:
     """See ``server.wiring.SchedulerPort``."""
 
     context = neighbours = forecaster = None
-    """It keeps no plan, and learns nothing."""
+    """It has no plan and learns nothing."""
 
     def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
         self._database = database
@@ -65,7 +65,7 @@ class FakeScheduler:
         self.fail: Exception | None = None
         """Raised by every call while it is set."""
         self.gate: threading.Event | None = None
-        """Slow answers wait for it."""
+        """If set, slow answers wait for it."""
         self.is_ready = True
         self.tenants_read = 0
 
@@ -93,7 +93,7 @@ class FakeScheduler:
             jobs.insert(c, rows)
             for row in rows:
                 events.append(c, row.id, now_us, "pending", row.state, 0, actor=who.user)
-        self._tell()
+        self._notify_listeners()
         return rows
 
     def cancel(self, job_id: str, who: Who, cause: str) -> None:
@@ -117,7 +117,7 @@ class FakeScheduler:
     def move(
         self, job_id: str, state: str, cause: str = "", *, actor: str = "", only: Sequence[str] = (), **columns: Any
     ) -> None:
-        """Whatever an engine would make of it."""
+        """Change the state of a job, as the engine's reports would."""
         self._may_fail()
         row = self._unfinished(job_id)
         if only and row.state not in only:
@@ -128,31 +128,31 @@ class FakeScheduler:
         with self._database.write() as c:
             jobs.change(c, job_id, state=state, cause=cause, **columns)
             events.append(c, job_id, now_us, state, state, columns.get("attempt", row.attempt), cause, actor=actor)
-        self._tell()
+        self._notify_listeners()
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def why(self, job_id: str) -> WhyAnswer:
-        self._take_long()
+        self._wait_for_gate()
         self._unfinished(job_id)
         return WhyAnswer(1, [Reason(ReasonCode.NO_CARDS, "needs 8 GPUs, 2 idle", "wait", {"needed": 8.0, "idle": 2.0})])
 
     def when(self, job_id: str) -> WhenAnswer:
-        self._take_long()
+        self._wait_for_gate()
         self._unfinished(job_id)
         now_us = self._now_us()
         forecast = RunTimePrediction(60 * US_PER_S, FAR_US, "history")
         return WhenAnswer(1, now_us, FAR_US, None, forecast, AccuracyAnswer(10, 0.9, 12.5))
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
-        self._take_long()
+        self._wait_for_gate()
         row = self._row(spec, who, None, self._now_us(), refuse=False)
-        refused = _never(row.gpus) if row.gpus > GPUS else None
+        refused = _never_fits(row.gpus) if row.gpus > GPUS else None
         with self._database.read() as c:
-            others = [one.id for one in jobs.unfinished(c)]
+            others = [row.id for row in jobs.unfinished(c)]
         return WhatIfAnswer(
             refused, refused is None, self._now_us(), None, None, None, (TaskPlace(0, NODE, (f"{NODE}/0",)),),
-            tuple((one, US_PER_S) for one in others), tuple(others),
+            tuple((job_id, US_PER_S) for job_id in others), tuple(others),
         )  # fmt: skip
 
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
@@ -160,9 +160,9 @@ class FakeScheduler:
         with self._database.read() as c:
             waiting = jobs.find(c, JobFilter(("pending",), sort="submitted"), 100_000).items
         placed = [(at, row.id) for at, row in enumerate(waiting, 1) if tenant in (None, row.tenant)]
-        return [QueueEntry(one, at, None, FAR_US, "no_cards", "") for at, one in placed[offset : offset + limit]]
+        return [QueueEntry(job_id, at, None, FAR_US, "no_cards", "") for at, job_id in placed[offset : offset + limit]]
 
-    # -- machines --------------------------------------------------------------------------------------------------
+    # -- nodes and cards -------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeStatus]:
         self._may_fail()
@@ -194,11 +194,11 @@ class FakeScheduler:
         self._marks.pop(node, None)
 
     def cordon(self, card: str, who: Who, cause: str) -> None:
-        self._known(card, {one.id for one in self.cards()})
+        self._known(card, {known.id for known in self.cards()})
         self._marks[card] = cause
 
     def uncordon(self, card: str) -> None:
-        self._known(card, {one.id for one in self.cards()})
+        self._known(card, {known.id for known in self.cards()})
         self._marks.pop(card, None)
 
     def windows(self) -> list[WindowStatus]:
@@ -238,7 +238,7 @@ class FakeScheduler:
         return self._policy
 
     def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
-        self._take_long()
+        self._wait_for_gate()
         _check_mode(wanted)
         return PolicyPreview(("a",), (), (("b", US_PER_S, None),))
 
@@ -251,12 +251,12 @@ class FakeScheduler:
     def on_event(self, callback: Callable[..., None]) -> None:
         self._listeners.append(callback)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internal ----------------------------------------------------------------------------------------------------
 
     def _row(self, spec: JobSpec, who: Who, group_id: str | None, now_us: int, refuse: bool = True) -> JobRow:
         job = to_job(spec, new_id(), now_us, spec.tenant or who.tenant, who.user)
         if refuse and job.gpus > GPUS:
-            raise JobRefused(_never(job.gpus))
+            raise JobRefused(_never_fits(job.gpus))
         return JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, group_id=group_id, submitted_us=now_us,
             gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec), core=job_to_dict(job),
@@ -276,7 +276,7 @@ class FakeScheduler:
         if name not in names:
             raise NotFound(f"there is no {name!r}")
 
-    def _take_long(self) -> None:
+    def _wait_for_gate(self) -> None:
         self._may_fail()
         if self.gate is not None:
             self.gate.wait(30)
@@ -285,12 +285,12 @@ class FakeScheduler:
         if self.fail is not None:
             raise self.fail
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in self._listeners:
             listener([])
 
 
-def _never(gpus: int) -> Reason:
+def _never_fits(gpus: int) -> Reason:
     return Reason(
         ReasonCode.NEVER_FITS, f"needs {gpus} GPUs, there are {GPUS}", "ask for less", {"needed": float(gpus)}
     )

@@ -1,4 +1,4 @@
-"""The API behind a real socket, for what goes on without end."""
+"""The API behind a real socket, for tests of streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.server.app import PREFIX
 from gpusquad.server.http import HttpServer
 from tests.server.rig import Rig
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stream:
     """One open stream."""
 
     def __init__(self, port: int, path: str, token: str, last_id: str = "") -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
         headers = {"Authorization": f"Bearer {token}"} | ({"Last-Event-ID": last_id} if last_id else {})
         self._connection.request("GET", f"{PREFIX}/{path}", headers=headers)
         self.response = self._connection.getresponse()
@@ -49,7 +49,7 @@ class Stream:
             fields = {}
 
     def take(self, count: int, event: str) -> list[Message]:
-        """The next so many of this kind."""
+        """Return the next `count` messages of this kind."""
         found: list[Message] = []
         for message in self:
             if message.event == event:
@@ -75,7 +75,7 @@ class Live:
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(PATIENCE_S)
+        self.thread.join(TIMEOUT_S)
         assert not self.thread.is_alive()
 
 

@@ -1,4 +1,4 @@
-"""The whole API over a real store and a scheduler that decides nothing."""
+"""The whole API with a real store and a fake scheduler."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Chunk:
 
 @dataclass
 class FakeLogReader:
-    """One file a task, named by its number."""
+    """Reads one file per task, named by the task's number."""
 
     folder: Path
 
@@ -62,8 +62,8 @@ class FakeLogReader:
 
     def tail(self, task: int, lines: int) -> int:
         data = self._data(task)
-        kept = data.splitlines(keepends=True)[-lines:] if lines else []
-        return len(data) - sum(map(len, kept))
+        lines_kept = data.splitlines(keepends=True)[-lines:] if lines else []
+        return len(data) - sum(map(len, lines_kept))
 
     def _data(self, task: int) -> bytes:
         return (self.folder / str(task)).read_bytes()
@@ -71,7 +71,7 @@ class FakeLogReader:
 
 @dataclass
 class FakeLogs:
-    """``JOB.ATTEMPT`` folders."""
+    """Logs in folders named ``JOB.ATTEMPT``."""
 
     root: Path
     is_watched: bool = True
@@ -111,14 +111,14 @@ class FakeNotices:
 
 @dataclass
 class Rig:
-    """An app, its users and their tokens."""
+    """An API application with its users and their tokens."""
 
     home: Path
     database: Database
     limits: ApiLimits = field(default_factory=ApiLimits)
     monotonic_s: Callable[[], float] | None = None
     make_scheduler: Callable[[Database, Clock], Any] | None = None
-    """Another one than the fake."""
+    """Creates another scheduler than the fake."""
     divides: CardDivides = field(default_factory=FakeDivides)
 
     def __post_init__(self) -> None:
@@ -162,18 +162,18 @@ class Rig:
         self.client = TestClient(self.app, base_url="http://localhost", raise_server_exceptions=False)
 
     def token(self, user: str, scopes: Sequence[str] | None = None, expires_us: int | None = None) -> str:
-        """A new one, straight into the store."""
-        role = next(one.role for one in USERS if one.name == user)
+        """Create a token directly in the store."""
+        role = next(row.role for row in USERS if row.name == user)
         token = new_token()
-        given = sorted(SCOPES_OF[role] if scopes is None else scopes)  # pyright: ignore[reportArgumentType]
+        granted = sorted(SCOPES_OF[role] if scopes is None else scopes)  # pyright: ignore[reportArgumentType]
         with self.database.write() as c:
             people.add_token(
-                c, TokenRow(new_id(), user, "test", hash_of(token), given, self.clock.now_us(), expires_us)
+                c, TokenRow(new_id(), user, "test", hash_of(token), granted, self.clock.now_us(), expires_us)
             )
         return token
 
     def call(self, method: str, path: str, user: str | None = "ann", *, token: str = "", **options: Any):
-        """A request under the API's prefix (a path with a slash in front is taken as it is)."""
+        """Send a request under the API's prefix. A path with a leading slash is used as it is."""
         headers = dict(options.pop("headers", {}))
         if token or user:
             headers.setdefault("Authorization", f"Bearer {token or self.tokens[user or '']}")
@@ -187,14 +187,14 @@ class Rig:
         return self.call("POST", path, user, **options)
 
     def submit(self, user: str = "ann", **file: Any) -> dict[str, Any]:
-        """One job of this user."""
+        """Submit one job as this user."""
         answer = self.post("jobs", user, json={"file": JOB_FILE | file})
         assert answer.status_code == 201, answer.text
         return answer.json()["jobs"][0]
 
 
 def error_of(answer: Any) -> dict[str, Any]:
-    """The error in its one shape."""
+    """Return the error of an answer after checking its form."""
     error = answer.json()["error"]
     assert error.keys() >= {"code", "message", "field", "cure"}
     assert list(answer.json()) == ["error"]

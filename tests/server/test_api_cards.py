@@ -1,4 +1,4 @@
-"""Cards over the API: what is set, who may, what is told to whom."""
+"""API of cards: divide policies, permissions and visibility between tenants."""
 
 from __future__ import annotations
 
@@ -26,21 +26,26 @@ def put(rig: Rig, card: str, user: str = "root", **body: Any):
     return rig.call("PUT", f"cards/{card}/divide", user, json=body)
 
 
-def test_a_policy_for_one_card(rig: Rig, divides: FakeDivides):
-    divides.begin("node0/0", "equal")
+def test_divide_policy_of_a_card_is_set_and_listed(rig: Rig, divides: FakeDivides):
+    divides.start("node0/0", "equal")
     made = put(rig, "0", policy="slo", note="demo").json()
     schemas.CardDivision.model_validate(made)
     assert (made["id"], made["node"], made["index"]) == ("node0/0", "node0", 0)
-    told = made["divide"]
-    assert (told["policy"], told["own"], told["of_mode"], told["effect"]) == ("slo", True, "equal", "live")
-    assert (told["by"], told["note"], told["revision"]) == ("root", "demo", 1)
+    division = made["divide"]
+    assert (division["policy"], division["own"], division["of_mode"], division["effect"]) == (
+        "slo",
+        True,
+        "equal",
+        "live",
+    )
+    assert (division["by"], division["note"], division["revision"]) == ("root", "demo", 1)
     assert divides.now == {"node0/0": "slo"}
     listed = rig.get("cards").json()
     schemas.CardDivisionPage.model_validate(listed)
     assert [card["id"] for card in listed["items"] if card["divide"]["own"]] == ["node0/0"]
 
 
-def test_it_is_on_record(rig: Rig):
+def test_divide_changes_are_in_revisions_and_audit(rig: Rig):
     put(rig, "node0/3", policy="slo", note="why not")
     put(rig, "node0%2F3", policy=None)
     history = rig.get("cards/node0/3/divide/revisions").json()
@@ -57,9 +62,9 @@ def test_it_is_on_record(rig: Rig):
     ]
 
 
-def test_another_mode_moves_the_cards_that_have_nothing_of_their_own(rig: Rig, divides: FakeDivides):
-    divides.begin("node0/0", "equal")
-    divides.begin("node0/1", "equal")
+def test_new_mode_changes_cards_without_their_own_policy(rig: Rig, divides: FakeDivides):
+    divides.start("node0/0", "equal")
+    divides.start("node0/1", "equal")
     put(rig, "1", policy="priority")
     assert rig.call("PUT", "policy", "root", json={"mode": "slo"}).json()["divide"] == "slo"
     assert divides.now == {"node0/0": "slo", "node0/1": "priority"}
@@ -78,26 +83,26 @@ def test_another_mode_moves_the_cards_that_have_nothing_of_their_own(rig: Rig, d
         ({"policy": "slo", "note": "a\nb"}, "note"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_kept(rig: Rig, body: dict[str, Any], field: str):
+def test_invalid_divide_policy_is_refused_and_not_stored(rig: Rig, body: dict[str, Any], field: str):
     answer = put(rig, "0", **body)
     assert answer.status_code == 422
     assert error_of(answer)["field"] == field
     assert rig.get("cards/0").json()["divide"]["own"] is False
 
 
-def test_only_administrators(rig: Rig, divides: FakeDivides):
+def test_divide_policy_is_set_by_administrators_only(rig: Rig, divides: FakeDivides):
     assert put(rig, "0", "ann", policy="slo").status_code == 403
-    assert divides.told == []
+    assert divides.sent == []
 
 
-def test_no_such_card(rig: Rig):
+def test_unknown_card_is_not_found(rig: Rig):
     answer = put(rig, "9", policy="slo")
     assert (answer.status_code, error_of(answer)["field"]) == (404, "card")
     assert rig.get("cards/node7/0").status_code == 404
     assert rig.get("cards/node0").status_code == 409
 
 
-def test_where_nothing_is_divided_it_is_kept_and_said(make_rig: Any):
+def test_divide_policy_is_stored_with_a_message_when_shares_are_not_enforced(make_rig: Any):
     rig = make_rig(divides=NoDivides("the cards are simulated"))
     answer = put(rig, "0", policy="slo")
     assert answer.status_code == 200
@@ -106,22 +111,22 @@ def test_where_nothing_is_divided_it_is_kept_and_said(make_rig: Any):
     assert rig.get("cards/0").json()["now"] is None
 
 
-def test_a_daemon_that_does_not_answer_is_no_error_of_ours(rig: Rig, divides: FakeDivides):
-    divides.begin("node0/0", "equal")
+def test_cards_are_answered_when_the_daemon_is_unavailable(rig: Rig, divides: FakeDivides):
+    divides.start("node0/0", "equal")
     divides.fail = ConnectionRefusedError("no daemon")
     assert put(rig, "0", policy="slo").json()["divide"]["policy"] == "slo"
     assert rig.get("cards").status_code == rig.get("cards/0").status_code == 200
 
 
-def running(rig: Rig, user: str, **file: Any) -> str:
+def start_job(rig: Rig, user: str, **file: Any) -> str:
     job = rig.submit(user, **file)["id"]
     rig.scheduler.move(job, "running")
     return job
 
 
-def test_how_a_card_is_divided_now(rig: Rig, divides: FakeDivides):
-    job = running(rig, "ann", name="chat")
-    divides.begin("node0/0", "slo", tenant(f"{job}.0/0"), tenant("other/0", groups=0, credit_us=None))
+def test_card_detail_has_the_daemons_status_with_job_names(rig: Rig, divides: FakeDivides):
+    job = start_job(rig, "ann", name="chat")
+    divides.start("node0/0", "slo", tenant(f"{job}.0/0"), tenant("other/0", groups=0, credit_us=None))
     divides.strangers = [{"pid": 42, "name": "game", "memory_bytes": 5}]
     answer = rig.get("cards/0", "root").json()
     schemas.CardDetail.model_validate(answer)
@@ -143,24 +148,24 @@ def test_how_a_card_is_divided_now(rig: Rig, divides: FakeDivides):
     assert (other["sm_ratio"], other["credit_us"], other["job"], other["id"]) == (1.0, None, None, "other/0")
 
 
-def test_the_reason_names_jobs_as_the_table_does(rig: Rig, divides: FakeDivides):
-    job = running(rig, "ann", name="chat")
+def test_reason_of_the_daemon_uses_job_names(rig: Rig, divides: FakeDivides):
+    job = start_job(rig, "ann", name="chat")
     ids = [f"{job}.0/0", f"{job}.0/01", "pod-uid/main"]
-    divides.begin("node0/0", "slo", *map(tenant, ids))
+    divides.start("node0/0", "slo", *map(tenant, ids))
     divides.why = f"{ids[0]} first, others in the pauses; 2 groups for {ids[2]}, {ids[0]}"
     assert rig.get("cards/0", "root").json()["now"]["why"] == (
         "chat first, others in the pauses; 2 groups for pod-uid/main, chat"
     )
 
 
-def test_of_other_tenants_only_the_room_they_take(rig: Rig, divides: FakeDivides):
-    mine, theirs = running(rig, "ann", name="mine"), running(rig, "bob", name="secret")
-    divides.begin("node0/0", "slo", tenant("pod-uid-1/main", job=mine), tenant(f"{theirs}.0/0", note="secret"))
+def test_card_detail_hides_other_tenants_except_their_resources(rig: Rig, divides: FakeDivides):
+    mine, theirs = start_job(rig, "ann", name="mine"), start_job(rig, "bob", name="secret")
+    divides.start("node0/0", "slo", tenant("pod-uid-1/main", job=mine), tenant(f"{theirs}.0/0", note="secret"))
     divides.strangers = [{"pid": 42, "name": "secret", "memory_bytes": 5}]
     answer = rig.get("cards/0", "ann")
     schemas.CardDetail.model_validate(answer.json())
     now = answer.json()["now"]
-    assert [one["name"] for one in now["tenants"]] == ["mine", None]
+    assert [client["name"] for client in now["tenants"]] == ["mine", None]
     hidden = now["tenants"][1]
     assert (hidden["groups"], hidden["quota_bytes"]) == (5, 8 * 2**30)
     private = ("id", "weight", "slo", "attainment_ratio", "waiting", "credit_us", "iterations_per_s")

@@ -1,4 +1,4 @@
-"""The typed client against the real API: both sides were written to one description, here they meet."""
+"""The typed client with the real API."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.server.rig import JOB_FILE, Rig
 
 @pytest.fixture
 def running(rig: Rig) -> Iterator[Live]:
-    with live(rig) as one:
-        yield one
+    with live(rig) as server:
+        yield server
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def root(running: Live) -> Iterator[Client]:
         yield client
 
 
-def test_jobs(ann: Client) -> None:
+def test_job_calls_work(ann: Client) -> None:
     accepted = ann.jobs.submit(JOB_FILE | {"name": "one"}, key="k")
     assert ann.jobs.submit(JOB_FILE | {"name": "one"}, key="k") == accepted
     job = accepted["jobs"][0]["id"]
@@ -49,7 +49,7 @@ def test_jobs(ann: Client) -> None:
     assert [line["kind"] for line in ann.jobs.story(job)] == ["pending", "held", "pending", "cancelled"]
 
 
-def test_errors(ann: Client) -> None:
+def test_errors_are_raised_as_api_errors(ann: Client) -> None:
     with pytest.raises(ApiError) as caught:
         ann.jobs.submit({"command": ["true"], "gpu": 1})
     error = caught.value
@@ -60,21 +60,21 @@ def test_errors(ann: Client) -> None:
     assert caught.value.status == 403
 
 
-def test_logs_and_events(ann: Client, running: Live) -> None:
+def test_log_and_event_calls_work(ann: Client, running: Live) -> None:
     job = ann.jobs.submit(JOB_FILE)["jobs"][0]["id"]
     running.rig.logs.write(job, 0, 0, "hällo\n".encode() * 1000)
     running.rig.scheduler.move(job, "running")
     assert ann.logs.read(job, tail=1).text == "hällo\n"
     running.rig.scheduler.move(job, "succeeded")
     assert "".join(chunk.text for chunk in ann.logs.read_all(job)) == "hällo\n" * 1000
-    told = list(ann.logs.stream(job))
-    assert "".join(chunk.text for chunk in cast(list[LogChunk], told[:-1])) == "hällo\n" * 1000
-    assert told[-1] == LogEnd("succeeded")
+    messages = list(ann.logs.stream(job))
+    assert "".join(chunk.text for chunk in cast(list[LogChunk], messages[:-1])) == "hällo\n" * 1000
+    assert messages[-1] == LogEnd("succeeded")
     seen = [event["state"] for event in islice(ann.events.follow(0), 3)]
     assert seen == ["pending", "running", "succeeded"]
 
 
-def test_machines_and_policies(root: Client) -> None:
+def test_node_card_and_policy_calls_work(root: Client) -> None:
     node = root.cluster.nodes()[0]
     card = node["cards"][0]["id"]
     assert root.cluster.summary()["gpus"] == 8
@@ -96,7 +96,7 @@ def test_machines_and_policies(root: Client) -> None:
     assert root.policy.get()["mode"] == root.policy.revisions()[0]["settings"]["mode"] == "fair"
 
 
-def test_people(root: Client, ann: Client) -> None:
+def test_user_secret_and_notice_calls_work(root: Client, ann: Client) -> None:
     assert root.people.me()["role"] == "admin"
     root.people.set_tenant("new", {"weight": 2.0})
     root.people.add_user("eve", "new", "member")
@@ -116,7 +116,7 @@ def test_people(root: Client, ann: Client) -> None:
     assert ann.notices.rules() == []
 
 
-def test_health(running: Live, ann: Client) -> None:
+def test_health_calls_work(running: Live, ann: Client) -> None:
     assert ann.health.ready().ok
     running.rig.scheduler.is_ready = False
     assert ann.health.ready().reason == "the scheduler is not running"

@@ -1,4 +1,4 @@
-"""The same answers whichever database is behind them."""
+"""The API with each supported database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READS = (
 )  # fmt: skip
 
 
-def test_every_read_and_the_usual_changes(tmp_path: Path, database: Database) -> None:
+def test_reads_and_common_changes_work_with_each_database(tmp_path: Path, database: Database) -> None:
     rig = Rig(tmp_path, database)
     job = rig.submit(name="가나다 🦑 '\"%_")
     assert rig.post("jobs", json={"file": JOB_FILE | {"sweep": {"n": [1, 2]}}}).status_code == 201

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is told in one shape, and tells nothing that is not the caller's business."""
+"""Errors of the API: one form, and no internal details."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RAISED = [
 
 @pytest.mark.parametrize(("error", "status", "code"), RAISED, ids=lambda value: getattr(type(value), "__name__", ""))
 @pytest.mark.parametrize("path", ["cluster", "POST jobs"])
-def test_every_exception_has_its_answer(
+def test_every_exception_has_its_status_and_code(
     shared_rig: Rig, error: Exception, status: int, code: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     shared_rig.scheduler.fail = error
@@ -45,18 +45,18 @@ def test_every_exception_has_its_answer(
     finally:
         shared_rig.scheduler.fail = None
     assert answer.status_code == status
-    told = error_of(answer)
-    assert told["code"] == code
+    error_body = error_of(answer)
+    assert error_body["code"] == code
     assert SECRET not in answer.text
     assert "Traceback" not in answer.text
     assert ("Retry-After" in answer.headers) == (status == 503)
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     if status == 500:
-        assert told["id"] in told["message"]
-        assert any(told["id"] in record.getMessage() for record in caplog.records)
+        assert error_body["id"] in error_body["message"]
+        assert any(error_body["id"] in record.getMessage() for record in caplog.records)
 
 
-def test_retry_after_is_whole_seconds(shared_rig: Rig) -> None:
+def test_retry_after_is_in_whole_seconds(shared_rig: Rig) -> None:
     shared_rig.scheduler.fail = Unavailable("later", 7.2)
     try:
         assert shared_rig.get("cluster").headers["Retry-After"] == "8"
@@ -76,7 +76,7 @@ def test_retry_after_is_whole_seconds(shared_rig: Rig) -> None:
         ("GET", "/nothing", 404),
     ],
 )
-def test_paths_and_methods_that_are_not_there(shared_rig: Rig, method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_methods_are_refused(shared_rig: Rig, method: str, path: str, status: int) -> None:
     answer = shared_rig.call(method, path)
     assert answer.status_code == status
     if method != "HEAD":
@@ -99,21 +99,21 @@ def test_paths_and_methods_that_are_not_there(shared_rig: Rig, method: str, path
     ],
     ids=range(13),
 )  # fmt: skip
-def test_broken_bodies(shared_rig: Rig, body: bytes) -> None:
+def test_malformed_bodies_are_refused(shared_rig: Rig, body: bytes) -> None:
     answer = shared_rig.post("jobs", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     error_of(answer)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_a_form_of_another_site_is_no_request(shared_rig: Rig, kind: str) -> None:
-    """What a browser sends without asking first is never read as JSON."""
+def test_body_with_another_content_type_is_refused(shared_rig: Rig, kind: str) -> None:
+    """A browser sends such bodies cross-site without a preflight request, so they are never read as JSON."""
     content = b'{"file": {"command": ["true"], "gpus": 1}}'
     answer = shared_rig.post("jobs", content=content, headers={"Content-Type": kind} if kind else {})
     assert answer.status_code == 422
 
 
-def test_not_ready(rig: Rig) -> None:
+def test_readyz_fails_when_the_scheduler_is_not_running(rig: Rig) -> None:
     assert rig.get("/readyz", None).json() == {"ok": True, "reason": ""}
     rig.scheduler.is_ready = False
     answer = rig.get("/readyz", None)
@@ -122,7 +122,7 @@ def test_not_ready(rig: Rig) -> None:
     assert rig.get("/healthz", None).status_code == 200
 
 
-def test_what_was_sent_is_not_repeated(rig: Rig) -> None:
+def test_error_does_not_repeat_the_sent_values(rig: Rig) -> None:
     for body in ({"value": [SECRET]}, {"value": SECRET, SECRET: 1}, {"value": {"x": SECRET}}):
         answer = rig.call("PUT", "secrets/KEY", json=body)
         assert answer.status_code == 422

@@ -1,4 +1,4 @@
-"""Goals and how far they are met, over the API."""
+"""API of goals: SLOs and their attainment."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def goals(rig: Rig, user: str = "root", hours: int = 24) -> dict[str, Any]:
     return answer.json()
 
 
-def ended(rig: Rig, user: str, state: str, after_s: float, **file: Any) -> str:
-    """A job that was submitted two hours ago, and ended so long after."""
+def add_ended_job(rig: Rig, user: str, state: str, after_s: float, **file: Any) -> str:
+    """Add a job that was submitted two hours ago and ended `after_s` later."""
     job_id = rig.submit(user, **file)["id"]
     submitted_us = rig.clock.now_us() - 2 * HOUR_US
     with rig.database.write() as c:
@@ -35,17 +35,17 @@ def ended(rig: Rig, user: str, state: str, after_s: float, **file: Any) -> str:
     return job_id
 
 
-def test_nobody_has_a_goal(rig: Rig) -> None:
+def test_goals_are_empty_without_slos(rig: Rig) -> None:
     rig.submit("ann")
     found = goals(rig)
     assert (found["jobs"], found["tenants"], found["deadlines"], found["attainment"]) == ([], [], [], [])
 
 
-def test_deadlines_are_judged_by_the_store(rig: Rig) -> None:
+def test_deadlines_are_counted_from_stored_ends(rig: Rig) -> None:
     with rig.database.write() as c:
         people.put_tenant(c, TenantRow("a", weight=3.0))
     for state, after_s in (("succeeded", 600), ("succeeded", 5000), ("failed", 600)):
-        ended(rig, "ann", state, after_s, slo={"deadline": "1h"})
+        add_ended_job(rig, "ann", state, after_s, slo={"deadline": "1h"})
     rig.submit("ann", slo={"deadline": "1h"})
     rig.submit("bob", slo={"deadline": "1h"})
     found = goals(rig, "ann")
@@ -57,17 +57,17 @@ def test_deadlines_are_judged_by_the_store(rig: Rig) -> None:
     assert sum(point["missed"] for point in found["deadlines"]) == 2
     assert sorted(str(job["deadline_met"]) for job in found["jobs"]) == ["False", "False", "None", "True"]
     assert [line["tenant"] for line in goals(rig, "root")["tenants"]] == ["a", "b"]
-    assert goals(rig, "ann", hours=1)["tenants"][0]["jobs"] == 2, "what ended before is not looked at"
+    assert goals(rig, "ann", hours=1)["tenants"][0]["jobs"] == 2, "jobs that ended earlier are left out"
 
 
-def test_attainment_is_what_those_say_who_divide_the_card(rig: Rig) -> None:
+def test_attainment_is_read_from_the_card_daemons(rig: Rig) -> None:
     mine = rig.submit("ann", name="serve", slo={"p99": "20ms"})["id"]
     theirs = rig.submit("bob", slo={"throughput": 5})["id"]
     for job_id in (mine, theirs):
         rig.scheduler.move(job_id, "running")
     assert isinstance(rig.divides, FakeDivides)
-    rig.divides.begin("node0/0", "slo", tenant(f"{mine}.0", attainment=0.8, weight=2.5))
-    rig.divides.begin("node0/1", "slo", tenant(f"{theirs}.0", attainment=0.1))
+    rig.divides.start("node0/0", "slo", tenant(f"{mine}.0", attainment=0.8, weight=2.5))
+    rig.divides.start("node0/1", "slo", tenant(f"{theirs}.0", attainment=0.1))
     found = goals(rig, "ann")
     [job] = found["jobs"]
     assert (job["job"], job["attainment_ratio"], job["weight"]) == (mine, 0.8, 2.5)
@@ -77,26 +77,26 @@ def test_attainment_is_what_those_say_who_divide_the_card(rig: Rig) -> None:
     assert {point["job"] for point in goals(rig, "root")["attainment"]} == {mine, theirs}
 
 
-def test_the_policies_that_held(rig: Rig) -> None:
+def test_goals_list_the_policies_of_the_period(rig: Rig) -> None:
     assert rig.call("PUT", "policy", "root", json={"mode": "slo"}).status_code == 200
     assert [point["mode"] for point in goals(rig)["policies"]] == ["slo"]
 
 
 @pytest.mark.parametrize("query", ["hours=0", "hours=745", "days=1"])
-def test_bounds(rig: Rig, query: str) -> None:
+def test_invalid_periods_are_refused(rig: Rig, query: str) -> None:
     assert rig.get(f"goals?{query}", "root").status_code == 422
 
 
-def test_attainment_is_on_record(rig: Rig) -> None:
+def test_recorded_attainment_is_listed(rig: Rig) -> None:
     mine = rig.submit("ann", name="serve", slo={"p99": "20ms"})["id"]
     assert isinstance(rig.divides, FakeDivides)
     times = iter(range(rig.clock.now_us() - 10 * HOUR_US, rig.clock.now_us(), HOUR_US))
     now_us = [next(times)]
     record = GoalRecord(rig.database, rig.services.divides, rig.scheduler.cards, lambda: now_us[0])
-    assert record.record() == 0, "it does not run yet"
+    assert record.record() == 0, "the job is not running yet"
     rig.scheduler.move(mine, "running")
     for attainment in (0.5, 0.75):
-        rig.divides.begin("node0/0", "slo", tenant(f"{mine}.0", attainment=attainment, weight=2.0))
+        rig.divides.start("node0/0", "slo", tenant(f"{mine}.0", attainment=attainment, weight=2.0))
         assert record.record() == 1
         now_us[0] = next(times)
     points = [(point["attainment_ratio"], point["weight"]) for point in goals(rig, "ann")["attainment"]]

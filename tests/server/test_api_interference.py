@@ -1,4 +1,4 @@
-"""What neighbours cost, over the API: tables for pictures, and the company of one job."""
+"""API of interference: measured tables and the neighbours of a job."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.server.test_fuzz import IdleEngine
 HALF = {"command": ["true"], "share": {"sm": 0.5, "memory": "1GiB"}}
 
 
-class KnownTables:
-    """See ``services.neighbours.Known``."""
+class FakeInterferenceTables:
+    """Interference model from measured tables."""
 
     is_empty = False
 
@@ -41,25 +41,25 @@ class KnownTables:
     def save(self, learned: dict[str, Any]) -> None: ...
 
 
-def one_card() -> Cluster:
-    """Of the model that was measured."""
+def one_card_cluster() -> Cluster:
+    """Create a cluster with one card of the measured model."""
     [node] = grid("1x1").nodes
     return Cluster((replace(node, cards=(replace(node.cards[0], model=CARD),)),))
 
 
 @pytest.fixture
-def known() -> KnownTables:
-    return KnownTables()
+def known() -> FakeInterferenceTables:
+    return FakeInterferenceTables()
 
 
 @pytest.fixture
-def sharing(make_rig: Callable[..., Rig], known: KnownTables) -> Iterator[Rig]:
-    """One card of the model that was measured, and a scheduler that shares it."""
+def sharing(make_rig: Callable[..., Rig], known: FakeInterferenceTables) -> Iterator[Rig]:
+    """An API with one card of the measured model and a scheduler that shares it."""
 
     def make(database: Database, clock: Clock) -> Scheduler:
         scheduler = Scheduler(
             Setup(
-                database=database, clock=clock, cluster=one_card(), make_engine=IdleEngine,
+                database=database, clock=clock, cluster=one_card_cluster(), make_engine=IdleEngine,
                 predictor=create("predictor", "recent"), read_secret=lambda tenant, name: "", simulated=True,
                 known=known,
             )
@@ -72,18 +72,18 @@ def sharing(make_rig: Callable[..., Rig], known: KnownTables) -> Iterator[Rig]:
     rig.scheduler.close()
 
 
-def test_nothing_is_known(rig: Rig) -> None:
+def test_interference_is_empty_without_measurements(rig: Rig) -> None:
     answer = rig.get("interference", "vic").json()
     InterferenceView.model_validate(answer)
     assert answer == {"sharing": None, "cards": [], "truncated": False}
 
 
-def test_tables_as_they_were_measured(sharing: Rig) -> None:
+def test_interference_has_the_measured_tables(sharing: Rig) -> None:
     answer = sharing.get("interference", "vic").json()
     InterferenceView.model_validate(answer)
     [card] = answer["cards"]
     assert (answer["sharing"], card["gpu"]) == ("time-slicing", CARD)
-    assert [one["name"] for one in card["workloads"]] == list(USE)
+    assert [workload["name"] for workload in card["workloads"]] == list(USE)
     assert card["workloads"][0]["solo"]["curve"][-1] == {"sm_ratio": 1.0, "speed_ratio": 1.0}
     pairs = {(pair["own"], pair["other"]): pair for pair in card["pairs"]}
     assert pairs.keys() == {(own, other) for own in USE for other in USE}
@@ -95,7 +95,9 @@ def test_tables_as_they_were_measured(sharing: Rig) -> None:
     assert (card["errors"]["splits"], card["errors"]["running"]) == (None, None)
 
 
-def test_what_was_learned_is_told_and_new_names_only_to_administrators(sharing: Rig, known: KnownTables) -> None:
+def test_learned_pairs_are_shown_and_unmeasured_apps_only_to_administrators(
+    sharing: Rig, known: FakeInterferenceTables
+) -> None:
     known.model.learn(job("busy"), [job("idle")], CARD, 0.5, 3600.0)
     known.model.learn(job("busy"), [job("their-secret")], CARD, 0.5, 3600.0)
     mine = sharing.get("interference", "vic")
@@ -109,10 +111,10 @@ def test_what_was_learned_is_told_and_new_names_only_to_administrators(sharing: 
     assert pairs["their-secret", "busy"]["source"] == "predicted"
     assert card["workloads"][-1] == {"name": "their-secret", "solo": None}
     assert card["errors"]["running"]["count"] == 2
-    assert card["errors"]["running"]["bias"] > 0, "slower than was measured or foretold"
+    assert card["errors"]["running"]["bias"] > 0, "slower than measured or predicted"
 
 
-def test_a_map_has_a_bound(known: KnownTables) -> None:
+def test_number_of_workloads_is_limited(known: FakeInterferenceTables) -> None:
     for number in range(MAX_WORKLOADS):
         known.model.learn(job("busy"), [job(f"app{number}")], CARD, 0.5, 60.0)
     found = InterferenceService().tables(known.model, True)
@@ -121,50 +123,50 @@ def test_a_map_has_a_bound(known: KnownTables) -> None:
     assert not InterferenceService().tables(known.model, False)["truncated"]
 
 
-def test_pairs_that_were_never_measured_are_foretold() -> None:
+def test_unmeasured_pairs_are_predicted() -> None:
     found = InterferenceService().tables(InterferenceTable([measured(("busy", "idle"))]), False)
     pairs = {(pair["own"], pair["other"]): pair for pair in found["cards"][0]["pairs"]}
     assert (pairs["busy", "idle"]["source"], pairs["busy", "idle"]["basis"]) == ("predicted", "rows and columns")
 
 
-def test_the_company_of_a_job(sharing: Rig) -> None:
+def test_neighbours_of_a_job_have_predicted_rates_and_hidden_names(sharing: Rig) -> None:
     mine, theirs = submit_half(sharing, "ann", "busy"), submit_half(sharing, "bob", "idle")
     found = _until_shared(sharing, mine, "ann")
     [card] = found["cards"]
-    [beside] = card["neighbours"]
-    assert (beside["job"], beside["name"], beside["user"], beside["app"]) == (None,) * 4
-    assert (beside["sm_ratio"], beside["basis"]) == (0.5, "measured")
+    [neighbour] = card["neighbours"]
+    assert (neighbour["job"], neighbour["name"], neighbour["user"], neighbour["app"]) == (None,) * 4
+    assert (neighbour["sm_ratio"], neighbour["basis"]) == (0.5, "measured")
     assert card["speed_ratio"] == found["expected_ratio"] == pytest.approx(expected_rate("busy", ["idle"]))
     assert found["expected_slowdown"] == pytest.approx(1 / expected_rate("busy", ["idle"]))
     assert (found["observed_ratio"], found["steps_per_s"]) == (None, None), "it reports no steps"
     assert sharing.get(f"jobs/{theirs}/neighbours", "ann").status_code == 404
-    [beside] = _until_shared(sharing, theirs, "root")["cards"][0]["neighbours"]
-    assert (beside["job"], beside["app"]) == (mine, "busy")
+    [neighbour] = _until_shared(sharing, theirs, "root")["cards"][0]["neighbours"]
+    assert (neighbour["job"], neighbour["app"]) == (mine, "busy")
 
 
-def test_a_job_that_waits_has_no_company(rig: Rig) -> None:
+def test_pending_job_has_no_neighbours(rig: Rig) -> None:
     job_id = rig.submit("ann")["id"]
     answer = rig.get(f"jobs/{job_id}/neighbours").json()
     NeighboursView.model_validate(answer)
     assert (answer["cards"], answer["expected_ratio"]) == ([], None)
 
 
-def test_the_pace_that_is_seen(tmp_path: Any) -> None:
+def test_step_rate_has_the_solo_speed_and_the_ratio(tmp_path: Any) -> None:
     cards = Cards(tmp_path)
     first = cards.submit("vgg16", 10)
     cards.run(LESSON_S)
     cards.submit("stream", 100)
-    cards.paces[first] = 4
+    cards.steps_per_s[first] = 4
     cards.run(LESSON_S // 2)
     scheduler = cards.world.scheduler
-    seen = step_rate(scheduler.row(first), scheduler.neighbours)
-    assert seen.alone == pytest.approx(10, rel=0.02)
-    assert seen.ratio == pytest.approx(0.4, rel=0.05)
+    observed = step_rate(scheduler.row(first), scheduler.neighbours)
+    assert observed.alone == pytest.approx(10, rel=0.02)
+    assert observed.ratio == pytest.approx(0.4, rel=0.05)
     cards.world.scheduler.cancel(first, ADA)
     cards.world.settle()
     assert step_rate(scheduler.row(first), scheduler.neighbours) == StepRate(
         None, None
-    )  # over: nothing is its step_rate now
+    )  # a finished job has no step rate
 
 
 def submit_half(rig: Rig, user: str, app: str) -> str:

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: submitted, found, listed, changed, asked about."""
+"""API of jobs: submission, lookup, lists, updates and queries."""
 
 from __future__ import annotations
 
@@ -26,57 +26,57 @@ HOSTILE = [
 ]
 
 
-def test_submit_answers_with_the_job(rig: Rig) -> None:
+def test_submission_returns_the_job(rig: Rig) -> None:
     answer = rig.post("jobs", json={"file": JOB_FILE | {"name": "first", "count": 3}})
     assert answer.status_code == 201
-    told = answer.json()
-    assert told["group"] is None
-    job = told["jobs"][0]
+    accepted = answer.json()
+    assert accepted["group"] is None
+    job = accepted["jobs"][0]
     assert (job["name"], job["state"], job["tasks"], job["gpus"], job["user"]) == ("first", "pending", 3, 3, "ann")
     assert rig.get(f"jobs/{job['id']}").json() == job | {"run_record": None}
 
 
-def test_a_share_is_told_as_it_was_asked_for(rig: Rig) -> None:
-    def shares(**asks: object) -> object:
-        file = {name: value for name, value in JOB_FILE.items() if name != "gpus"} | asks
+def test_share_is_shown_as_requested(rig: Rig) -> None:
+    def shown_share(**request: object) -> object:
+        file = {name: value for name, value in JOB_FILE.items() if name != "gpus"} | request
         return rig.post("jobs", json={"file": file}).json()["jobs"][0]["share"]
 
-    part = {"memory": "8GiB", "sm": "40%"}
-    assert shares(share=part) == {"sm": 0.4, "memory": 8 * 2**30, "isolation": "shared"}
-    assert shares(share={"memory": "30%", "isolation": "isolated"}) == {
+    share = {"memory": "8GiB", "sm": "40%"}
+    assert shown_share(share=share) == {"sm": 0.4, "memory": 8 * 2**30, "isolation": "shared"}
+    assert shown_share(share={"memory": "30%", "isolation": "isolated"}) == {
         "sm": None, "memory": "30%", "isolation": "isolated",
     }  # fmt: skip
-    assert shares(gpus=2) is None
-    roles = [{"name": "a", "share": part}, {"name": "b", "count": 2, "share": part}]
-    assert shares(roles=roles) == shares(share=part)
-    assert shares(roles=[*roles, {"name": "c", "gpus": 1}]) is None
+    assert shown_share(gpus=2) is None
+    roles = [{"name": "a", "share": share}, {"name": "b", "count": 2, "share": share}]
+    assert shown_share(roles=roles) == shown_share(share=share)
+    assert shown_share(roles=[*roles, {"name": "c", "gpus": 1}]) is None
 
 
-def test_sweep_is_one_group(rig: Rig) -> None:
-    told = rig.post("jobs", json={"file": SWEEP}).json()
-    assert [job["name"] for job in told["jobs"]] == ["try-1", "try-2", "try-3"]
-    assert {job["group"] for job in told["jobs"]} == {told["group"]} != {None}
-    listed = rig.get(f"jobs?group={told['group']}&sort=submitted").json()["items"]
-    assert listed == told["jobs"]
+def test_sweep_is_submitted_as_one_group(rig: Rig) -> None:
+    accepted = rig.post("jobs", json={"file": SWEEP}).json()
+    assert [job["name"] for job in accepted["jobs"]] == ["try-1", "try-2", "try-3"]
+    assert {job["group"] for job in accepted["jobs"]} == {accepted["group"]} != {None}
+    listed = rig.get(f"jobs?group={accepted['group']}&sort=submitted").json()["items"]
+    assert listed == accepted["jobs"]
 
 
-def test_same_key_is_one_submission(rig: Rig) -> None:
-    asked = {"json": {"file": JOB_FILE}, "headers": {"Idempotency-Key": "k1"}}
-    first, second = rig.post("jobs", **asked), rig.post("jobs", **asked)
+def test_same_key_of_one_user_is_one_submission(rig: Rig) -> None:
+    request = {"json": {"file": JOB_FILE}, "headers": {"Idempotency-Key": "k1"}}
+    first, second = rig.post("jobs", **request), rig.post("jobs", **request)
     assert first.status_code == second.status_code == 201
     assert first.json() == second.json()
-    assert rig.post("jobs", "amy", **asked).json() != first.json()
+    assert rig.post("jobs", "amy", **request).json() != first.json()
     assert len(rig.get("jobs").json()["items"]) == 2
 
 
 @pytest.mark.parametrize("key", ["", " ", "a" * 129, "with space", "é"])
-def test_keys_are_plain(rig: Rig, key: str) -> None:
+def test_invalid_idempotency_key_is_refused(rig: Rig, key: str) -> None:
     answer = rig.post("jobs", json={"file": JOB_FILE}, headers={"Idempotency-Key": key.encode()})
     assert answer.status_code == 422
     assert error_of(answer)["field"] == "Idempotency-Key"
 
 
-def test_never_fits_names_the_limit(rig: Rig) -> None:
+def test_infeasible_job_is_refused_with_the_numbers(rig: Rig) -> None:
     answer = rig.post("jobs", json={"file": JOB_FILE | {"gpus": 100}})
     assert answer.status_code == 422
     error = error_of(answer)
@@ -100,14 +100,14 @@ def test_never_fits_names_the_limit(rig: Rig) -> None:
         ("text", "body"),
     ],
 )
-def test_bad_files_name_the_field(rig: Rig, body: object, field: str) -> None:
+def test_invalid_file_is_refused_with_the_field(rig: Rig, body: object, field: str) -> None:
     answer = rig.post("jobs", json=body)
     assert answer.status_code == 422
     error = error_of(answer)
     assert (error["code"], error["field"]) == ("invalid", field)
 
 
-def test_secrets_must_be_there(rig: Rig) -> None:
+def test_job_with_an_unknown_secret_is_refused(rig: Rig) -> None:
     file = JOB_FILE | {"secrets": ["WANDB"]}
     answer = rig.post("jobs", json={"file": file})
     assert answer.status_code == 422
@@ -117,17 +117,17 @@ def test_secrets_must_be_there(rig: Rig) -> None:
     assert rig.post("jobs", "bob", json={"file": file}).status_code == 422
 
 
-# -- found and listed ----------------------------------------------------------------------------------------------
+# -- lookup and lists ----------------------------------------------------------------------------------------------
 
 
-def test_found_by_parts_of_its_id_and_by_name(rig: Rig) -> None:
+def test_job_is_found_by_id_prefix_suffix_and_name(rig: Rig) -> None:
     job = rig.submit(name="solo")
     for ref in (job["id"], job["id"].upper(), job["id"][:12], job["id"][-7:], "solo"):
         assert rig.get(f"jobs/{ref}").json()["id"] == job["id"]
     assert rig.get(f"jobs/{job['id'][:5]}").status_code == 404
 
 
-def test_what_may_mean_two_is_a_conflict(rig: Rig) -> None:
+def test_ambiguous_reference_is_a_conflict(rig: Rig) -> None:
     first, second = rig.submit(name="twin"), rig.submit(name="twin")
     shared = first["id"][: next(at for at in range(26) if first["id"][at] != second["id"][at])]
     for ref in ("twin", shared):
@@ -135,10 +135,10 @@ def test_what_may_mean_two_is_a_conflict(rig: Rig) -> None:
     rig.scheduler.move(first["id"], "cancelled")
     assert rig.get("jobs/twin").json()["id"] == second["id"]
     rig.scheduler.move(second["id"], "cancelled")
-    assert rig.get("jobs/twin").json()["id"] == second["id"]  # both are over: the latest is meant
+    assert rig.get("jobs/twin").json()["id"] == second["id"]  # both have ended: the latest is returned
 
 
-def test_pages_join_to_the_whole(rig: Rig) -> None:
+def test_pages_contain_all_jobs_in_order(rig: Rig) -> None:
     ids = [rig.submit()["id"] for _ in range(7)]
     seen, cursor = [], ""
     while cursor is not None:
@@ -161,25 +161,25 @@ def test_pages_join_to_the_whole(rig: Rig) -> None:
         "since_s=nan", "since_s=inf", "since_s=1e99", "sate=pending", "text=%01",
     ],
 )  # fmt: skip
-def test_bad_queries_are_refused(shared_rig: Rig, query: str) -> None:
+def test_invalid_query_is_refused_with_the_field(shared_rig: Rig, query: str) -> None:
     answer = shared_rig.get(f"jobs?{query}")
     assert answer.status_code == 422
     assert error_of(answer)["field"] == query.partition("=")[0].replace("state", "state.0")
 
 
-def test_states_repeated_or_with_commas(rig: Rig) -> None:
-    held, waits = rig.submit()["id"], rig.submit()["id"]
+def test_states_can_be_repeated_or_separated_by_commas(rig: Rig) -> None:
+    held, pending = rig.submit()["id"], rig.submit()["id"]
     rig.post(f"jobs/{held}/hold")
     for query, expected in (
         ("state=held", {held}),
-        ("state=held,pending", {held, waits}),
-        ("state=held&state=pending", {held, waits}),
+        ("state=held,pending", {held, pending}),
+        ("state=held&state=pending", {held, pending}),
         ("state=running", set()),
     ):
         assert {job["id"] for job in rig.get(f"jobs?{query}").json()["items"]} == expected
 
 
-def test_queue_has_running_on_its_first_page(rig: Rig) -> None:
+def test_queue_has_running_jobs_on_its_first_page_only(rig: Rig) -> None:
     jobs_ = [rig.submit()["id"] for _ in range(3)]
     rig.scheduler.move(jobs_[0], "running", placement={"tasks": [{"node": "node0", "cards": ["node0/0"]}], "parts": []})
     page = rig.get("queue?limit=1").json()
@@ -191,16 +191,16 @@ def test_queue_has_running_on_its_first_page(rig: Rig) -> None:
     assert rig.get(f"queue?limit=1&cursor={page['next']}").json()["running"] == []
 
 
-def test_page_of_a_thousand(rig: Rig) -> None:
-    told = rig.post("jobs", json={"file": JOB_FILE | {"sweep": {"n": list(range(1100))}}})
-    assert len(told.json()["jobs"]) == 1100
+def test_page_has_at_most_the_maximum_of_rows(rig: Rig) -> None:
+    accepted = rig.post("jobs", json={"file": JOB_FILE | {"sweep": {"n": list(range(1100))}}})
+    assert len(accepted.json()["jobs"]) == 1100
     for path in ("jobs", "queue"):
         page = rig.get(f"{path}?limit={MAX_ROWS}").json()
         assert len(page["items"]) == MAX_ROWS
         assert page["next"] is not None
 
 
-def test_hostile_names_do_no_harm(rig: Rig) -> None:
+def test_hostile_names_cause_no_server_error(rig: Rig) -> None:
     for name in HOSTILE:
         answer = rig.post("jobs", json={"file": JOB_FILE | {"name": name}})
         assert answer.status_code in (201, 422)
@@ -218,22 +218,22 @@ def test_hostile_names_do_no_harm(rig: Rig) -> None:
             assert rig.call(method, quoted, "root").status_code in (200, 404, 405, 409, 422)
 
 
-# -- changed -------------------------------------------------------------------------------------------------------
+# -- updates -------------------------------------------------------------------------------------------------------
 
 
-def test_hold_release_cancel(rig: Rig) -> None:
+def test_hold_release_cancel_and_resubmit_change_the_state(rig: Rig) -> None:
     job = rig.submit()["id"]
     assert rig.post(f"jobs/{job}/release").status_code == 409
     assert rig.post(f"jobs/{job}/hold", json={}).json()["state"] == "held"
     assert rig.post(f"jobs/{job}/release").json()["state"] == "pending"
-    told = rig.post(f"jobs/{job}/cancel", json={"cause": "no longer needed"}).json()
-    assert (told["state"], told["cause"]) == ("cancelled", "no longer needed")
+    cancelled = rig.post(f"jobs/{job}/cancel", json={"cause": "no longer needed"}).json()
+    assert (cancelled["state"], cancelled["cause"]) == ("cancelled", "no longer needed")
     assert rig.post(f"jobs/{job}/cancel").status_code == 409
     again = rig.post(f"jobs/{job}/resubmit").json()["jobs"][0]
     assert (again["state"], again["id"] == job) == ("pending", False)
 
 
-def test_change(rig: Rig) -> None:
+def test_update_changes_a_job_and_refuses_invalid_fields(rig: Rig) -> None:
     job = rig.submit()["id"]
     assert rig.call("PATCH", f"jobs/{job}", json={"priority": "high", "estimate": "2h"}).json()["priority"] == "high"
     for body, field in (
@@ -251,7 +251,7 @@ def test_change(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asks", "memory"),
+    ("request_fields", "memory"),
     [
         ({"share": {"memory": "2GiB"}}, 2**31),
         ({"share": {"memory": "30%"}}, "30%"),
@@ -260,25 +260,26 @@ def test_change(rig: Rig) -> None:
         ({"roles": [{"name": "a", "share": {"memory": "2GiB"}}, {"name": "b", "gpus": 1}]}, None),
     ],
 )
-def test_a_change_is_answered_with_the_part_of_the_memory_as_it_is_now(rig: Rig, asks: dict, memory: object) -> None:
-    job = rig.post("jobs", json={"file": {"command": ["x"], **asks}}).json()["jobs"][0]["id"]
+def test_update_returns_the_current_memory_share(rig: Rig, request_fields: dict, memory: object) -> None:
+    job = rig.post("jobs", json={"file": {"command": ["x"], **request_fields}}).json()["jobs"][0]["id"]
     answer = rig.call("PATCH", f"jobs/{job}", json={"name": "other"}).json()
     assert (answer["name"], answer["memory"]) == ("other", memory)
 
 
 @pytest.mark.parametrize(
-    ("memory", "told"), [("0.3", "write 30%"), (0.3, "write 30%"), (1.0, "write 100%"), ("130%", "more than one GPU")]
+    ("memory", "message"),
+    [("0.3", "write 30%"), (0.3, "write 30%"), (1.0, "write 100%"), ("130%", "more than one GPU")],
 )
-def test_parts_of_a_cards_memory_are_refused_as_in_job_files(rig: Rig, memory: object, told: str) -> None:
+def test_invalid_memory_share_is_refused_as_in_job_files(rig: Rig, memory: object, message: str) -> None:
     job = rig.submit()["id"]
     of_change = error_of(rig.call("PATCH", f"jobs/{job}", json={"memory": memory}))
     of_file = error_of(rig.post("jobs", json={"file": {"command": ["x"], "share": {"memory": memory}}}))
-    assert told in f"{of_change['message']} {of_change['cure']}"
+    assert message in f"{of_change['message']} {of_change['cure']}"
     assert of_change["field"] == "memory"
     assert (of_change["message"], of_change["cure"]) == (of_file["message"], of_file["cure"])
 
 
-def test_every_change_is_on_record(rig: Rig) -> None:
+def test_every_change_is_audited_without_secrets(rig: Rig) -> None:
     job = rig.submit(env={"PASSWORD": "hunter2"})["id"]
     rig.post(f"jobs/{job}/hold")
     rig.call("PATCH", f"jobs/{job}", json={"priority": "high"})
@@ -289,7 +290,7 @@ def test_every_change_is_on_record(rig: Rig) -> None:
     assert "hunter2" not in str(rows)
 
 
-def test_audit_row_waits_for_the_store(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_row_is_written_after_a_store_outage(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpusquad.store.errors import StoreUnavailable
 
     job = rig.submit()["id"]
@@ -305,10 +306,10 @@ def test_audit_row_waits_for_the_store(rig: Rig, monkeypatch: pytest.MonkeyPatch
     assert actions == ["job.release", "job.hold", "job.submit"]
 
 
-# -- asked about ---------------------------------------------------------------------------------------------------
+# -- queries -------------------------------------------------------------------------------------------------------
 
 
-def test_answers_about_a_job(rig: Rig) -> None:
+def test_why_when_and_story_follow_the_job(rig: Rig) -> None:
     job = rig.submit()["id"]
     why = rig.get(f"jobs/{job}/why").json()
     assert (why["state"], why["position"], why["reasons"][0]["code"]) == ("pending", 1, "no_cards")
@@ -325,22 +326,22 @@ def test_answers_about_a_job(rig: Rig) -> None:
     assert rig.get(f"jobs/{job}/story?cursor={first['next']}").json()["items"] == story["items"][1:]
 
 
-def test_what_if_changes_nothing(rig: Rig) -> None:
-    told = rig.post("whatif", json={"file": SWEEP}).json()
-    assert (told["starts_now"], told["jobs"], told["refused"]) == (True, 3, None)
+def test_what_if_answers_without_submitting(rig: Rig) -> None:
+    answer = rig.post("whatif", json={"file": SWEEP}).json()
+    assert (answer["starts_now"], answer["jobs"], answer["refused"]) == (True, 3, None)
     refused = rig.post("whatif", json={"file": JOB_FILE | {"gpus": 64}}).json()["refused"]
     assert refused["code"] == "never_fits"
     assert rig.get("jobs").json()["items"] == []
 
 
-def test_source_is_for_the_owner(rig: Rig) -> None:
+def test_source_is_visible_to_the_owner_only(rig: Rig) -> None:
     job = rig.submit(env={"A": "1"})["id"]
     assert rig.get(f"jobs/{job}/source").json()["spec"]["env"] == {"A": "1"}
     assert rig.get(f"jobs/{job}/source", "amy").status_code == 403
 
 
-def test_full_rows_fit_the_description(rig: Rig) -> None:
-    """Answers are not checked on their way out, so here they are."""
+def test_rows_with_all_fields_fit_the_schemas(rig: Rig) -> None:
+    """The API does not validate its answers at run time, so this test does."""
     full = JobRow(
         id="0" * 26, name="n", tenant="a", user="ann", state="failed", started_us=1, ended_us=2, group_id="g",
         forecast={"mid_us": 1, "high_us": 2, "source": "s"}, after=[{"job": "x", "on": "any"}],
@@ -351,9 +352,9 @@ def test_full_rows_fit_the_description(rig: Rig) -> None:
     )  # fmt: skip
     with rig.database.write() as c:
         jobs.insert(c, [full])
-    told = rig.get(f"jobs/{full.id}").json()
-    assert job_schemas.JobDetail.model_validate(told).tasks == 5
-    assert told["progress"]["at_s"] == 1.0
+    detail = rig.get(f"jobs/{full.id}").json()
+    assert job_schemas.JobDetail.model_validate(detail).tasks == 5
+    assert detail["progress"]["at_s"] == 1.0
     rig.submit()
     job_schemas.QueuePage.model_validate(rig.get("queue").json())
     job_schemas.JobPage.model_validate(rig.get("jobs").json())

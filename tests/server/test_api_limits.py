@@ -1,4 +1,4 @@
-"""What a caller may not do to the service: too much, too fast, too slowly, or under a false name."""
+"""Limits of the API: request rates, body sizes, timeouts, host names and slow answers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_bucket_refills_with_time() -> None:
     assert [buckets.take("a") for _ in range(4)][:3] == [0.0, 0.0, 0.0]
 
 
-def test_buckets_do_not_pile_up() -> None:
+def test_number_of_buckets_is_bounded() -> None:
     buckets = Buckets(1.0, 1, lambda: 0.0, most_keys=10)
     for key in range(1000):
         buckets.take(str(key))
     assert len(buckets._left) == 10
 
 
-def test_who_asks_too_fast_is_told_when_to_come_back(make_rig: Callable[..., Rig]) -> None:
+def test_fast_caller_gets_429_with_retry_after(make_rig: Callable[..., Rig]) -> None:
     now_s = 0.0
     rig = make_rig(limits=ApiLimits(requests_per_s=0.5, requests_burst=5), monotonic_s=lambda: now_s)
     statuses = [rig.get("me").status_code for _ in range(6)]
@@ -49,18 +49,18 @@ def test_who_asks_too_fast_is_told_when_to_come_back(make_rig: Callable[..., Rig
     assert rig.get("me").status_code == 200
 
 
-def test_strangers_are_slowed_down_without_a_query(make_rig: Callable[..., Rig], monkeypatch) -> None:
+def test_unknown_tokens_are_rate_limited_without_a_query(make_rig: Callable[..., Rig], monkeypatch) -> None:
     rig = make_rig(limits=ApiLimits(unknown_per_s=0.001, unknown_burst=4), monotonic_s=lambda: 0.0)
     assert rig.get("me").status_code == 200
     bad = "gsq_" + "a" * 52
     statuses = [rig.get("me", token=bad).status_code for _ in range(4)]
     assert statuses[-1] == 429
-    monkeypatch.setattr(rig.auth, "identify", lambda token: pytest.fail("asked the store"))
+    monkeypatch.setattr(rig.auth, "identify", lambda token: pytest.fail("queried the store"))
     assert rig.get("me", token=bad).status_code == 429
-    assert rig.get("me").status_code == 200, "who is known already is not held up by strangers at the same address"
+    assert rig.get("me").status_code == 200, "known callers are not limited by unknown ones at the same address"
 
 
-def test_a_burst_of_submissions_passes(rig: Rig) -> None:
+def test_burst_of_submissions_is_accepted(rig: Rig) -> None:
     assert {rig.post("jobs", json={"file": JOB_FILE}).status_code for _ in range(300)} == {201}
 
 
@@ -68,7 +68,7 @@ def test_a_burst_of_submissions_passes(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("is_announced", [True, False])
-def test_large_bodies_are_refused(rig: Rig, is_announced: bool) -> None:
+def test_too_large_body_is_refused(rig: Rig, is_announced: bool) -> None:
     size = rig.limits.body_bytes + 1
 
     def parts():
@@ -81,7 +81,7 @@ def test_large_bodies_are_refused(rig: Rig, is_announced: bool) -> None:
     assert error_of(answer)["code"] == "too_large"
 
 
-def test_reading_stops_at_the_limit(rig: Rig) -> None:
+def test_body_is_read_only_up_to_the_limit(rig: Rig) -> None:
     read = 0
 
     async def endless() -> dict[str, Any]:
@@ -94,15 +94,15 @@ def test_reading_stops_at_the_limit(rig: Rig) -> None:
     assert read <= rig.limits.body_bytes // 100_000 + 1
 
 
-def test_strangers_bodies_are_not_read(rig: Rig) -> None:
+def test_body_of_an_unknown_caller_is_not_read(rig: Rig) -> None:
     async def never() -> dict[str, Any]:
-        pytest.fail("read the body of somebody unknown")
+        pytest.fail("read the body of an unknown caller")
 
     status, _ = asyncio.run(_raw(rig, never, {"content-length": "10"}, token="gsq_" + "b" * 52))
     assert status == 401
 
 
-def test_slow_bodies_are_given_up(make_rig: Callable[..., Rig]) -> None:
+def test_slow_body_times_out(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig(limits=ApiLimits(body_timeout_s=0.05))
 
     async def stuck() -> dict[str, Any]:
@@ -118,23 +118,23 @@ def test_slow_bodies_are_given_up(make_rig: Callable[..., Rig]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "is_ours"),
+    ("host", "accepted"),
     [
         ("localhost", True), ("LOCALHOST:7070", True), ("127.0.0.1:7070", True), ("[::1]:7070", True),
         ("gpu.lab", True), ("gpu.lab.:80", True), ("evil.example", False), ("localhost.evil.example", False),
         ("127.0.0.1.evil.example", False), ("", False), ("[::1", False), ("localhost@evil.example", False),
     ],
 )  # fmt: skip
-def test_only_our_names(make_rig: Callable[..., Rig], host: str, is_ours: bool) -> None:
+def test_only_own_host_names_are_accepted(make_rig: Callable[..., Rig], host: str, accepted: bool) -> None:
     rig = make_rig(limits=ApiLimits(hosts=("gpu.lab",)))
     for path in ("me", "/healthz", "/nothing"):
         answer = rig.get(path, headers={"Host": host})
-        assert (answer.status_code != 403) == is_ours
-        if not is_ours:
+        assert (answer.status_code != 403) == accepted
+        if not accepted:
             assert error_of(answer)["field"] == "Host"
 
 
-def test_headers_of_every_answer(shared_rig: Rig) -> None:
+def test_every_answer_has_the_security_headers(shared_rig: Rig) -> None:
     for path in ("me", "nothing", "/healthz", "jobs?x=1"):
         headers = shared_rig.get(path).headers
         assert headers["X-Frame-Options"] == "DENY"
@@ -145,32 +145,32 @@ def test_headers_of_every_answer(shared_rig: Rig) -> None:
 # -- long answers --------------------------------------------------------------------------------------------------
 
 
-def test_slow_answers_are_few_and_the_rest_come_back_later(make_rig: Callable[..., Rig]) -> None:
+def test_excess_slow_requests_get_503_with_retry_after(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig(limits=ApiLimits(slow_at_once=2, slow_waiting=1))
     job = rig.submit()["id"]
     rig.scheduler.gate = threading.Event()
     with rig.client, ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(rig.get, f"jobs/{job}/why") for _ in range(6)]
-        refused = [one for one in asked if _status_once_done(one, asked) == 503]
+        requests = [pool.submit(rig.get, f"jobs/{job}/why") for _ in range(6)]
+        refused = [request for request in requests if _status_once_done(request, requests) == 503]
         assert rig.get("me").status_code == 200, "quick requests do not wait behind slow ones"
         rig.scheduler.gate.set()
-        statuses = sorted(one.result(30).status_code for one in asked)
+        statuses = sorted(request.result(30).status_code for request in requests)
     assert statuses == [200] * 3 + [503] * 3
-    assert all(one.result().headers["Retry-After"] == "2" for one in refused)
+    assert all(request.result().headers["Retry-After"] == "2" for request in refused)
 
 
-def _status_once_done(one: Any, asked: list[Any]) -> int | None:
-    """Waits until all that can end without the gate have ended."""
+def _status_once_done(request: Any, requests: list[Any]) -> int | None:
+    """Wait until three requests are done without the gate. Return this one's status if it is done."""
     pending = threading.Event()
-    while sum(other.done() for other in asked) < 3:
+    while sum(other.done() for other in requests) < 3:
         pending.wait(0.01)
-    return one.result().status_code if one.done() else None
+    return request.result().status_code if request.done() else None
 
 
 async def _raw(rig: Rig, receive: Callable[[], Any], headers: dict[str, str], token: str = "") -> tuple[int, dict]:
-    """One request straight into the application."""
+    """Send one request directly to the application."""
     sent: list[dict[str, Any]] = []
-    told = {
+    default_headers = {
         "host": "localhost",
         "authorization": f"Bearer {token or rig.tokens['ann']}",
         "content-type": "application/json",
@@ -178,7 +178,7 @@ async def _raw(rig: Rig, receive: Callable[[], Any], headers: dict[str, str], to
     scope = {
         "type": "http", "method": "POST", "path": JOBS, "raw_path": JOBS.encode(), "query_string": b"", "root_path": "",
         "scheme": "http", "http_version": "1.1", "client": ("127.0.0.1", 1), "server": ("localhost", 80),
-        "headers": [(name.encode(), value.encode()) for name, value in (told | headers).items()],
+        "headers": [(name.encode(), value.encode()) for name, value in (default_headers | headers).items()],
     }  # fmt: skip
 
     async def send(message: Any) -> None:

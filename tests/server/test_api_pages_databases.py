@@ -1,4 +1,4 @@
-"""What the pages ask for, with something in every table, whichever database is behind it."""
+"""The routes of the dashboard pages with each supported database and filled tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.store.samples import SampleRow
 from tests.server.rig import Rig
 
 
-def test_pages(tmp_path: Path, database: Database) -> None:
+def test_routes_of_the_dashboard_work_with_each_database(tmp_path: Path, database: Database) -> None:
     rig = Rig(tmp_path, database)
     now_us = rig.clock.now_us()
     hour_us = 3600 * US_PER_S
@@ -29,7 +29,7 @@ def test_pages(tmp_path: Path, database: Database) -> None:
     day_s = now_us / US_PER_S - 86_400
     assert rig.get(f"timeline?from_s={day_s}&to_s={day_s + 60}", "root").json()["bars"] == []
     hours = rig.get("efficiency?hours=1", "root").json()["total"]
-    assert hours["busy"] == pytest.approx(1.0, rel=0.1), "half of an hour of two cards"
+    assert hours["busy"] == pytest.approx(1.0, rel=0.1), "two cards for one hour, half busy"
     assert hours["unhealthy"] == pytest.approx(1.0, rel=0.1)
     assert rig.get("goals", "root").json()["jobs"][0]["goal"]["deadline_s"] == pytest.approx(
         now_us / 1e6 + 3600, abs=60

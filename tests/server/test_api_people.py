@@ -1,4 +1,4 @@
-"""Tenants, users, secrets, notices, machines, policies: what administrators and members set."""
+"""API of tenants, users, secrets, notices, nodes, policies, usage and audit."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ VALUE = "very-secret-value"
 # -- tenants and users ---------------------------------------------------------------------------------------------
 
 
-def test_tenants_are_made_and_changed(rig: Rig) -> None:
+def test_tenants_are_created_changed_and_listed(rig: Rig) -> None:
     assert rig.post("tenants", "root", json={"name": "new", "weight": 2}).status_code == 201
     assert rig.post("tenants", "root", json={"name": "new"}).status_code == 409
-    told = rig.call("PUT", "tenants/new", "root", json={"limit_gpus": 4}).json()
-    assert (told["limit_gpus"], told["weight"]) == (4, 1.0)
+    answer = rig.call("PUT", "tenants/new", "root", json={"limit_gpus": 4}).json()
+    assert (answer["limit_gpus"], answer["weight"]) == (4, 1.0)
     assert rig.scheduler.tenants_read == 2
-    assert {one["name"] for one in rig.get("tenants", "root").json()["items"]} == {"a", "b", "default", "new"}
-    assert [one["name"] for one in rig.get("tenants").json()["items"]] == ["a"]
+    assert {row["name"] for row in rig.get("tenants", "root").json()["items"]} == {"a", "b", "default", "new"}
+    assert [row["name"] for row in rig.get("tenants").json()["items"]] == ["a"]
     assert rig.call("PUT", "tenants/new", "root", json={"limit_gpus": 1, "guaranteed_gpus": 2}).status_code == 422
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a b", ".x", "x" * 64, "é", "a\n"])
-def test_tenants_have_names_fit_for_folders(shared_rig: Rig, name: str) -> None:
+def test_tenant_name_unfit_for_a_folder_is_refused(shared_rig: Rig, name: str) -> None:
     assert shared_rig.post("tenants", "root", json={"name": name}).status_code == 422
 
 
-def test_users_are_made_and_changed(rig: Rig) -> None:
+def test_users_are_created_changed_and_listed(rig: Rig) -> None:
     assert rig.post("users", "root", json={"name": "new", "tenant": "a"}).json()["role"] == "member"
     assert rig.post("users", "root", json={"name": "new", "tenant": "a"}).status_code == 409
     assert rig.post("users", "root", json={"name": "x", "tenant": "none"}).status_code == 422
     assert rig.call("PATCH", "users/new", "root", json={"role": "viewer"}).json()["role"] == "viewer"
     assert rig.call("PATCH", "users/nobody", "root", json={"role": "viewer"}).status_code == 404
-    assert {one["name"] for one in rig.get("users", "bob").json()["items"]} == {"bob"}
+    assert {row["name"] for row in rig.get("users", "bob").json()["items"]} == {"bob"}
 
 
 @pytest.mark.parametrize("change", [{"role": "member"}, {"disabled": True}])
-def test_the_last_administrator_stays(rig: Rig, change: dict) -> None:
+def test_last_administrator_cannot_be_demoted_or_disabled(rig: Rig, change: dict) -> None:
     assert rig.call("PATCH", "users/root", "root", json=change).status_code == 409
     assert rig.get("me", "root").json()["is_admin"] is True
     rig.call("PATCH", "users/ann", "root", json={"role": "admin"})
@@ -60,7 +60,7 @@ def test_the_last_administrator_stays(rig: Rig, change: dict) -> None:
 # -- secrets -------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_go_in_and_never_out(rig: Rig) -> None:
+def test_secret_values_are_never_returned(rig: Rig) -> None:
     assert rig.call("PUT", "secrets/KEY", json={"value": VALUE}).json() == {"name": "KEY"}
     assert rig.secrets.read("a", "KEY") == VALUE
     job = rig.submit(secrets=["KEY"])["id"]
@@ -82,7 +82,7 @@ def test_secrets_go_in_and_never_out(rig: Rig) -> None:
     assert rig.get("secrets").json()["items"] == [{"name": "KEY"}]
 
 
-def test_secrets_are_the_tenants(rig: Rig) -> None:
+def test_secrets_belong_to_the_tenant(rig: Rig) -> None:
     rig.call("PUT", "secrets/KEY", json={"value": VALUE})
     assert rig.get("secrets", "amy").json()["items"] == [{"name": "KEY"}]
     assert rig.get("secrets", "bob").json()["items"] == []
@@ -94,7 +94,7 @@ def test_secrets_are_the_tenants(rig: Rig) -> None:
     assert rig.secrets.names("a") == []
 
 
-def test_secret_files_are_for_the_service_only(tmp_path: Path) -> None:
+def test_secret_files_are_readable_by_the_service_only(tmp_path: Path) -> None:
     store = SecretStore(tmp_path)
     before = os.umask(0)
     try:
@@ -110,7 +110,7 @@ def test_secret_files_are_for_the_service_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../b/KEY", "..", ".", "", "a/b", ".hidden", "x" * 129, "KEY\n", "é"])
-def test_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
+def test_secret_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     store = SecretStore(tmp_path)
     for call in (lambda: store.put("a", name, "v"), lambda: store.read("a", name), lambda: store.put(name, "KEY", "v")):
         with pytest.raises(Invalid):
@@ -118,7 +118,7 @@ def test_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_secrets_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_limited_in_size_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SecretStore(tmp_path)
     store.put("a", "KEY", "é" * (MAX_BYTES // 2))
     for value in ("é" * (MAX_BYTES // 2) + "x", "nul\0", "\ud800"):
@@ -153,7 +153,7 @@ def test_full_disk_keeps_the_old_secret(tmp_path: Path, monkeypatch: pytest.Monk
 URL = "slack://TokenA/TokenB/TokenC"
 
 
-def test_rules_hide_their_secrets(rig: Rig) -> None:
+def test_notice_rules_hide_their_secrets(rig: Rig) -> None:
     made = rig.post("notices/rules", json={"kinds": ["failed", "finished"], "url": URL, "label": "chat"})
     assert made.status_code == 201
     seen = made.text + rig.get("notices/rules").text + rig.get("audit", "root").text
@@ -172,13 +172,13 @@ def test_rules_hide_their_secrets(rig: Rig) -> None:
     "body",
     [{"kinds": ["nope"], "url": URL}, {"kinds": [], "url": URL}, {"kinds": ["failed"], "url": "json://10.0.0.1/"}],
 )
-def test_rules_are_checked(shared_rig: Rig, body: dict) -> None:
+def test_invalid_notice_rule_is_refused(shared_rig: Rig, body: dict) -> None:
     assert shared_rig.post("notices/rules", json=body).status_code == 422
     assert shared_rig.post("notices/test", json={"url": "json://10.0.0.1/"}).status_code == 422
     assert shared_rig.post("notices/test", json={}).status_code == 422
 
 
-def test_dead_notices_are_tried_again(rig: Rig) -> None:
+def test_dead_notice_is_retried_by_its_owner(rig: Rig) -> None:
     rule = rig.post("notices/rules", json={"kinds": ["failed"], "url": URL}).json()["id"]
     with rig.database.write() as c:
         number = notices.add(c, rule, "j", "failed", "title", "body", 1)
@@ -186,17 +186,17 @@ def test_dead_notices_are_tried_again(rig: Rig) -> None:
     with rig.database.write() as c:
         notices.failed(c, number, "no answer", None)
     shown = rig.get("notices/outbox?state=dead").json()["items"]
-    assert [(one["id"], one["error"]) for one in shown] == [(number, "no answer")]
+    assert [(row["id"], row["error"]) for row in shown] == [(number, "no answer")]
     assert rig.get("notices/outbox", "amy").json()["items"] == []
     assert rig.post(f"notices/{number}/retry", "amy").status_code == 404
     assert rig.post(f"notices/{number}/retry").json() == {"ok": True}
     assert rig.notices.woken == 1
 
 
-# -- machines, policies, usage -------------------------------------------------------------------------------------
+# -- nodes, policies, usage ----------------------------------------------------------------------------------------
 
 
-def test_machines_are_marked(rig: Rig) -> None:
+def test_nodes_are_drained_and_cards_cordoned(rig: Rig) -> None:
     assert rig.post("nodes/node0/drain", "root", json={"cause": "dust"}).json() == {"ok": True}
     assert rig.get("nodes").json()["items"][0]["up"] is False
     assert rig.post("nodes/node0/undrain", "root").status_code == 200
@@ -209,7 +209,7 @@ def test_machines_are_marked(rig: Rig) -> None:
     assert targets == ["node0/3", "node0/3"]
 
 
-def test_windows(rig: Rig) -> None:
+def test_maintenance_windows_are_added_and_removed(rig: Rig) -> None:
     body = {"nodes": ["node0"], "start_s": 100.0, "end_s": 200.0, "cause": "firmware"}
     made = rig.post("windows", "root", json=body)
     assert made.status_code == 201
@@ -220,51 +220,51 @@ def test_windows(rig: Rig) -> None:
     assert rig.call("DELETE", f"windows/{made.json()['id']}", "root").status_code == 404
 
 
-def test_policy(rig: Rig) -> None:
+def test_policy_is_set_previewed_and_recorded(rig: Rig) -> None:
     assert rig.call("PUT", "policy", "root", json={"mode": "fair", "note": "for the week"}).json()["mode"] == "fair"
-    told = rig.get("policy/revisions").json()["items"]
-    assert [(one["by"], one["settings"], one["note"]) for one in told] == [("root", {"mode": "fair"}, "for the week")]
+    answer = rig.get("policy/revisions").json()["items"]
+    assert [(row["by"], row["settings"], row["note"]) for row in answer] == [("root", {"mode": "fair"}, "for the week")]
     assert rig.call("PUT", "policy", "root", json={"mode": "nope"}).status_code == 422
     assert error_of(rig.call("PUT", "policy", "root", json={"note": "nothing"}))["field"] == "body"
     assert rig.post("policy/preview", "root", json={"mode": "slo"}).json()["moved"][0]["after_s"] is None
     assert rig.get("policy").json()["mode"] == "fair"
 
 
-def test_samples(rig: Rig) -> None:
+def test_samples_of_a_card_are_listed(rig: Rig) -> None:
     now_us = rig.clock.now_us()
     with rig.database.write() as c:
         samples.append(c, now_us - 10, [SampleRow("node0/1", busy_ratio=0.5)])
-    told = rig.get("cards/node0/1/samples").json()["items"]
-    assert [one["utilisation_ratio"] for one in told] == [0.5]
+    answer = rig.get("cards/node0/1/samples").json()["items"]
+    assert [row["utilisation_ratio"] for row in answer] == [0.5]
     assert rig.get("cards/node0/99/samples").status_code == 404
 
 
-def test_usage_is_the_tenants(rig: Rig) -> None:
+def test_usage_contains_only_the_callers_tenant(rig: Rig) -> None:
     now_us = rig.clock.now_us()
     with rig.database.write() as c:
         for tenant in ("a", "b"):
             attempts.open(c, AttemptRow(f"job-{tenant}", 0, tenant, tenant, now_us - 3600 * 10**6, now_us, 2000))
-    assert [one["key"] for one in rig.get("usage").json()["items"]] == ["a"]
-    told = rig.get("usage?by=job", "root").json()["items"]
-    assert [(one["key"], one["gpu_hours"]) for one in told] == [("job-a", 2.0), ("job-b", 2.0)]
-    assert rig.get("usage?by=job", "bob").json()["items"] == told[1:]
+    assert [row["key"] for row in rig.get("usage").json()["items"]] == ["a"]
+    answer = rig.get("usage?by=job", "root").json()["items"]
+    assert [(row["key"], row["gpu_hours"]) for row in answer] == [("job-a", 2.0), ("job-b", 2.0)]
+    assert rig.get("usage?by=job", "bob").json()["items"] == answer[1:]
 
 
-# -- on record -----------------------------------------------------------------------------------------------------
+# -- audit ---------------------------------------------------------------------------------------------------------
 
 
-def test_audit_keeps_no_secrets_and_stays_small() -> None:
+def test_audit_data_has_no_secrets_and_is_bounded() -> None:
     data = {
         "value": VALUE, "api_key": VALUE, "nested": [{"Password": VALUE, "plain": 1}], "long": "x" * 10_000,
         "many": list(range(1000)), "deep": [[[[[[[1]]]]]]], "url": "slack://x", "empty_token": "",
     }  # fmt: skip
-    kept = redacted(data)
-    assert VALUE not in str(kept)
-    assert kept["nested"][0]["plain"] == 1
-    assert len(str(kept)) < 2000
+    stored = redacted(data)
+    assert VALUE not in str(stored)
+    assert stored["nested"][0]["plain"] == 1
+    assert len(str(stored)) < 2000
 
 
-def test_audit_pages_and_filters(rig: Rig) -> None:
+def test_audit_is_paged_and_filtered(rig: Rig) -> None:
     for name in ("t1", "t2", "t3"):
         rig.post("tenants", "root", json={"name": name})
     first = rig.get("audit?limit=2", "root").json()

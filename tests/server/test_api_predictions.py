@@ -1,4 +1,4 @@
-"""How good predictions were, over the API: who sees what, and in which shape."""
+"""API of prediction accuracy: visibility and form."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DAY_US = 86_400 * US_PER_S
 
 
 @pytest.fixture
-def told(rig: Rig) -> Rig:
-    """Ten runs of tenant ``a``, four of ``b``, each foretold as a minute; and one that is long past."""
+def rig_with_runs(rig: Rig) -> Rig:
+    """Ten runs of tenant ``a``, four of ``b`` and one old run, each predicted as one minute."""
     now_us = rig.clock.now_us()
     rows = [row(n, "a" if n < 10 else "b", now_us - n) for n in range(14)] + [row(99, "a", now_us - 40 * DAY_US)]
     with rig.database.write() as c:
@@ -33,45 +33,45 @@ def row(number: int, tenant: str, settled_us: int) -> RunForecastRow:
     )  # fmt: skip
 
 
-def test_an_administrator_sees_all_a_member_the_own_tenant(told: Rig) -> None:
-    every = told.get("predictions", "root").json()
-    PredictionsView.model_validate(every)
-    assert [(line["key"], line["count"], line["cut"]) for line in every["tenants"]] == [("a", 9, 1), ("b", 4, 0)]
-    assert (every["count"], every["points"]) == (14, [])
-    assert every["sources"][0]["median_ratio"] == pytest.approx(3 / 57)
-    mine = told.get("predictions", "bob").json()
+def test_administrator_sees_all_tenants_and_member_the_own_one(rig_with_runs: Rig) -> None:
+    all_tenants = rig_with_runs.get("predictions", "root").json()
+    PredictionsView.model_validate(all_tenants)
+    assert [(line["key"], line["count"], line["cut"]) for line in all_tenants["tenants"]] == [("a", 9, 1), ("b", 4, 0)]
+    assert (all_tenants["count"], all_tenants["points"]) == (14, [])
+    assert all_tenants["sources"][0]["median_ratio"] == pytest.approx(3 / 57)
+    mine = rig_with_runs.get("predictions", "bob").json()
     assert [line["key"] for line in mine["tenants"]] == ["b"]
     assert mine["count"] == 4
-    assert told.get("predictions?tenant=a", "bob").status_code == 403
-    assert told.get("predictions?tenant=a", "root").json()["count"] == 10
+    assert rig_with_runs.get("predictions?tenant=a", "bob").status_code == 403
+    assert rig_with_runs.get("predictions?tenant=a", "root").json()["count"] == 10
 
 
-def test_since_and_points(told: Rig) -> None:
-    assert told.get("predictions?since_s=0", "root").json()["count"] == 15
-    answer = told.get("predictions?points=5", "root").json()
+def test_since_and_points_limit_the_runs(rig_with_runs: Rig) -> None:
+    assert rig_with_runs.get("predictions?since_s=0", "root").json()["count"] == 15
+    answer = rig_with_runs.get("predictions?points=5", "root").json()
     PredictionsView.model_validate(answer)
     assert len(answer["points"]) == 5
     assert {point["predicted_s"] for point in answer["points"]} == {60.0}
     assert [point["level"] for point in answer["calibration"]] == list(LEVELS)
-    assert told.get("predictions?points=99999", "root").status_code == 422
+    assert rig_with_runs.get("predictions?points=99999", "root").status_code == 422
 
 
-def test_nothing_yet(rig: Rig) -> None:
+def test_predictions_are_empty_without_runs(rig: Rig) -> None:
     answer = rig.get("predictions", "root").json()
     PredictionsView.model_validate(answer)
     assert (answer["count"], answer["tenants"], answer["calibration"]) == (0, [], [])
 
 
-def test_a_job_shows_its_forecast_and_how_good_such_were(told: Rig) -> None:
-    job = told.submit("ann")
+def test_job_has_its_prediction_and_the_accuracy_of_past_ones(rig_with_runs: Rig) -> None:
+    job = rig_with_runs.submit("ann")
     forecast = {"mid_us": 60 * US_PER_S, "high_us": 108 * US_PER_S, "source": "history", "confidence": 0.5}
-    with told.database.write() as c:
+    with rig_with_runs.database.write() as c:
         jobs.change(c, job["id"], forecast=forecast)
-    view = told.get(f"jobs/{job['id']}", "ann").json()
+    view = rig_with_runs.get(f"jobs/{job['id']}", "ann").json()
     JobDetail.model_validate(view)
     assert view["forecast"] == {"mid_s": 60.0, "high_s": 108.0, "source": "history", "confidence": 0.5}
-    assert view["run_record"]["count"] == 10  # the last 90 days, without the one that was cut
+    assert view["run_record"]["count"] == 10  # the last 90 days, without the cancelled run
     assert view["run_record"]["within_ratio"] == pytest.approx(0.9)
-    when = told.get(f"jobs/{job['id']}/when", "ann").json()
+    when = rig_with_runs.get(f"jobs/{job['id']}/when", "ann").json()
     WhenView.model_validate(when)
     assert when["run"]["confidence"] == 0.5

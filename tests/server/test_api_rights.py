@@ -1,4 +1,4 @@
-"""Who may do what: every route against every role, and tenants against each other."""
+"""Permissions of every route for every role, and isolation of tenants."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ TABLE = {
     "GET /readyz": OPEN,
 }
 BY_ADDRESS = {"GET /metrics"}
-"""Open to this machine, see below."""
+"""Open to this machine only."""
 STREAMS = {"GET /events", "GET /jobs/{job}/logs/stream"}
 LEAST_ROLE = {READ: ("vic", "ann", "root"), MEMBER: ("ann", "root"), ADMIN: ("root",)}
 USERS = ("vic", "ann", "root")
@@ -101,15 +101,15 @@ def test_every_route_has_a_rule() -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_rule_is_part_of_the_route(name: str) -> None:
-    """Not only kept by the entrance: a route without a rule would let every token in."""
+def test_permission_rule_is_a_dependency_of_the_route(name: str) -> None:
+    """A route without its own rule would accept every token."""
     used = _calls(ROUTES[name][2].dependant)
     expected = {READ: RULES[0], MEMBER: RULES[1], ADMIN: RULES[2]}.get(TABLE[name])
     assert used & set(RULES) == ({expected} if expected else set())
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_nobody_and_strangers_are_kept_out(shared_rig: Rig, name: str) -> None:
+def test_missing_and_unknown_tokens_are_rejected(shared_rig: Rig, name: str) -> None:
     method, path = _target(name)
     for token in ("", "nonsense", "gsq_" + "a" * 52, "gsq_" + "A" * 52):
         answer = shared_rig.call(method, path, None, headers={"Authorization": f"Bearer {token}"} if token else {})
@@ -123,10 +123,10 @@ def test_nobody_and_strangers_are_kept_out(shared_rig: Rig, name: str) -> None:
 
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("name", [name for name, rule in TABLE.items() if rule != OPEN])
-def test_role_against_route(shared_rig: Rig, name: str, user: str) -> None:
+def test_route_is_allowed_only_for_its_roles(shared_rig: Rig, name: str, user: str) -> None:
     is_allowed = user in LEAST_ROLE[TABLE[name]]
     if is_allowed and name in STREAMS:
-        pytest.skip("goes on without end")
+        pytest.skip("endless stream")
     method, path = _target(name)
     answer = shared_rig.call(method, path, user, json={} if method not in ("GET", "DELETE") else None)
     assert (answer.status_code != 403) == is_allowed, answer.text
@@ -134,8 +134,8 @@ def test_role_against_route(shared_rig: Rig, name: str, user: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, rule in TABLE.items() if rule != OPEN])
-def test_scopes_bound_what_a_role_may(shared_rig: Rig, name: str) -> None:
-    """A token of an administrator that lacks the scope is no administrator's."""
+def test_token_without_the_needed_scope_is_forbidden(shared_rig: Rig, name: str) -> None:
+    """Even for an administrator's token."""
     needed = {READ: "read", MEMBER: "submit", ADMIN: "admin"}[TABLE[name]]
     token = shared_rig.token("root", sorted({"read", "submit", "admin"} - {needed}))
     method, path = _target(name)
@@ -144,11 +144,11 @@ def test_scopes_bound_what_a_role_may(shared_rig: Rig, name: str) -> None:
     assert error_of(answer)["code"] == "forbidden"
 
 
-def test_open_paths_are_few() -> None:
+def test_open_paths_are_the_two_schemas() -> None:
     assert sorted(OPEN_PATHS) == [f"{PREFIX}/openapi.json", f"{PREFIX}/schema/job"]
 
 
-def test_unknown_paths_need_a_token_too(shared_rig: Rig) -> None:
+def test_unknown_path_needs_a_token(shared_rig: Rig) -> None:
     assert shared_rig.get("no/such/thing", None).status_code == 401
     assert shared_rig.get("no/such/thing").status_code == 404
 
@@ -174,13 +174,13 @@ def test_metrics_are_open_to_this_machine_only(
         assert elsewhere.get("/metrics", headers=bearer).status_code == expected
 
 
-# -- tenants against each other ------------------------------------------------------------------------------------
+# -- isolation of tenants ------------------------------------------------------------------------------------------
 
-ON_A_JOB = sorted(name for name in TABLE if "/jobs/{job}" in name)
+JOB_ROUTES = sorted(name for name in TABLE if "/jobs/{job}" in name)
 
 
-@pytest.mark.parametrize("name", ON_A_JOB)
-def test_jobs_of_another_tenant_are_not_there(shared_rig: Rig, name: str) -> None:
+@pytest.mark.parametrize("name", JOB_ROUTES)
+def test_job_of_another_tenant_is_not_found(shared_rig: Rig, name: str) -> None:
     job = shared_rig.submit("ann", name="theirs")
     shared_rig.logs.write(job["id"], 0, 0, b"secret output")
     method, path = _target(name)
@@ -194,9 +194,9 @@ def test_jobs_of_another_tenant_are_not_there(shared_rig: Rig, name: str) -> Non
     assert shared_rig.get(f"jobs/{job['id']}").json()["state"] == "pending"
 
 
-@pytest.mark.parametrize("name", ON_A_JOB)
+@pytest.mark.parametrize("name", JOB_ROUTES)
 @pytest.mark.parametrize("user", ["amy", "vic"])
-def test_own_tenant_is_seen_but_not_touched(shared_rig: Rig, name: str, user: str) -> None:
+def test_job_of_another_user_in_the_tenant_is_visible_but_not_changeable(shared_rig: Rig, name: str, user: str) -> None:
     job = shared_rig.submit("ann")
     shared_rig.logs.write(job["id"], 0, 0, b"secret output")
     method, path = _target(name)
@@ -211,7 +211,7 @@ def test_own_tenant_is_seen_but_not_touched(shared_rig: Rig, name: str, user: st
     assert shared_rig.get(f"jobs/{job['id']}").json()["state"] == "pending"
 
 
-def test_lists_hold_to_the_tenant(rig: Rig) -> None:
+def test_lists_contain_only_the_callers_tenant(rig: Rig) -> None:
     mine, theirs = rig.submit("bob")["id"], rig.submit("ann", name="their-name")["id"]
     rig.scheduler.move(theirs, "running")
     for path in ("jobs", "queue", "usage?by=job", "nodes", "events-never"):
@@ -225,7 +225,7 @@ def test_lists_hold_to_the_tenant(rig: Rig) -> None:
     assert both == {mine, theirs}
 
 
-def test_position_counts_everybody(rig: Rig) -> None:
+def test_queue_position_counts_jobs_of_all_tenants(rig: Rig) -> None:
     rig.submit("ann")
     rig.submit("bob")
     page = rig.get("queue", "bob").json()
@@ -233,7 +233,7 @@ def test_position_counts_everybody(rig: Rig) -> None:
     assert page["counts"]["pending"] == 1
 
 
-def test_cards_show_that_they_are_taken_but_not_by_whom(rig: Rig) -> None:
+def test_busy_card_hides_the_job_of_another_tenant(rig: Rig) -> None:
     job = rig.submit("ann", name="their-name")
     rig.scheduler.move(job["id"], "running")
     seen = {user: rig.get("nodes", user).json()["items"][0]["cards"][0] for user in ("ann", "bob", "root")}
@@ -242,7 +242,7 @@ def test_cards_show_that_they_are_taken_but_not_by_whom(rig: Rig) -> None:
     assert seen["ann"]["jobs"][0]["id"] == seen["root"]["jobs"][0]["id"] == job["id"]
 
 
-def test_processes_on_cards_are_for_administrators(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_card_processes_are_visible_to_administrators_only(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = {"power_w": 1.0, "processes": [{"pid": 1, "name": "their-program", "job": "x"}]}
     cards = [replace(card, sample=sample) for card in rig.scheduler.node_service.cards()]
     monkeypatch.setattr(rig.scheduler, "cards", lambda: cards)
@@ -251,15 +251,15 @@ def test_processes_on_cards_are_for_administrators(rig: Rig, monkeypatch: pytest
     assert "their-program" in rig.get("nodes", "root").text
 
 
-def test_what_if_counts_others_and_names_own(rig: Rig) -> None:
+def test_what_if_names_own_jobs_and_counts_others(rig: Rig) -> None:
     theirs, mine = rig.submit("ann")["id"], rig.submit("bob")["id"]
-    told = rig.post("whatif", "bob", json={"file": JOB_FILE}).json()
-    assert [one["job"] for one in told["delayed"]] == told["preempted"] == [mine]
-    assert told["others"] == 1
-    assert theirs not in str(told)
+    answer = rig.post("whatif", "bob", json={"file": JOB_FILE}).json()
+    assert [delay["job"] for delay in answer["delayed"]] == answer["preempted"] == [mine]
+    assert answer["others"] == 1
+    assert theirs not in str(answer)
 
 
-def test_submitting_for_another_tenant(rig: Rig) -> None:
+def test_submission_for_another_tenant_is_for_administrators_only(rig: Rig) -> None:
     answer = rig.post("jobs", "bob", json={"file": JOB_FILE | {"tenant": "a"}})
     assert answer.status_code == 403
     assert error_of(answer)["field"] == "tenant"
@@ -267,13 +267,13 @@ def test_submitting_for_another_tenant(rig: Rig) -> None:
     assert (job["tenant"], job["user"]) == ("a", "root")
 
 
-def test_resubmitting_for_somebody_else_stays_in_their_tenant(rig: Rig) -> None:
+def test_resubmitted_job_of_another_user_stays_in_its_tenant(rig: Rig) -> None:
     job = rig.submit("bob")
     again = rig.post(f"jobs/{job['id']}/resubmit", "root").json()["jobs"][0]
     assert (again["tenant"], again["user"]) == ("b", "root")
 
 
-def test_who_moves_to_another_tenant_leaves_the_jobs_behind(rig: Rig) -> None:
+def test_moved_user_loses_access_to_the_old_tenants_jobs(rig: Rig) -> None:
     job = rig.submit("ann")
     assert rig.call("PATCH", "users/ann", "root", json={"tenant": "b"}).status_code == 200
     assert rig.get(f"jobs/{job['id']}").status_code == 404
@@ -286,4 +286,4 @@ def _target(name: str) -> tuple[str, str]:
 
 
 def _calls(dependant) -> set:
-    return {dependant.call} | {call for part in dependant.dependencies for call in _calls(part)}
+    return {dependant.call} | {call for dependency in dependant.dependencies for call in _calls(dependency)}

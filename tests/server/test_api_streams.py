@@ -1,4 +1,4 @@
-"""Streams over a real socket: what happens to jobs, and what they print."""
+"""Streams of events and logs over a real socket."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from tests.server.rig import Chunk, FakeLogReader, Rig
 
 @pytest.fixture
 def running(rig: Rig) -> Iterator[Live]:
-    with live(rig) as one:
-        yield one
+    with live(rig) as server:
+        yield server
 
 
 @pytest.fixture
-def hasty(make_rig: Callable[..., Rig]) -> Iterator[Live]:
-    """With a heart that beats fast."""
-    with live(make_rig(limits=ApiLimits(heartbeat_s=0.05, streams=3, streams_of_one=2))) as one:
-        yield one
+def fast_heartbeat(make_rig: Callable[..., Rig]) -> Iterator[Live]:
+    """A server with a short heartbeat interval and few streams."""
+    with live(make_rig(limits=ApiLimits(heartbeat_s=0.05, streams=3, streams_of_one=2))) as server:
+        yield server
 
 
 # -- events --------------------------------------------------------------------------------------------------------
 
 
-def test_events_as_they_happen(running: Live) -> None:
+def test_events_are_streamed_as_they_happen(running: Live) -> None:
     stream = running.stream("events")
     assert stream.response.headers["Content-Type"].startswith("text/event-stream")
-    next(iter(stream))  # let in: whatever comes now is told
+    next(iter(stream))  # subscribed: later events are streamed
     job = running.rig.submit(name="first")["id"]
     running.rig.scheduler.move(job, "running")
-    told = [message.data for message in stream.take(2, "job")]
-    assert [(one["job"], one["name"], one["state"]) for one in told] == [
+    streamed = [message.data for message in stream.take(2, "job")]
+    assert [(event["job"], event["name"], event["state"]) for event in streamed] == [
         (job, "first", "pending"),
         (job, "first", "running"),
     ]
-    assert told[0].keys() == {"id", "job", "name", "at_s", "kind", "state", "attempt", "cause"}
+    assert streamed[0].keys() == {"id", "job", "name", "at_s", "kind", "state", "attempt", "cause"}
     stream.close()
 
 
@@ -66,7 +66,7 @@ def test_events_resume_without_a_gap(running: Live, how: str) -> None:
     stream.close()
 
 
-def test_more_events_than_a_page(running: Live) -> None:
+def test_more_events_than_one_page_are_streamed_in_order(running: Live) -> None:
     running.rig.post("jobs", json={"file": {"command": ["true"], "gpus": 1, "sweep": {"n": list(range(1200))}}})
     stream = running.stream("events?after=0")
     numbers = [message.data["id"] for message in stream.take(1200, "job")]
@@ -74,7 +74,7 @@ def test_more_events_than_a_page(running: Live) -> None:
     stream.close()
 
 
-def test_an_id_from_before_the_store_was_made_anew(running: Live) -> None:
+def test_unknown_last_id_of_an_earlier_store_is_accepted(running: Live) -> None:
     stream = running.stream("events", last_id="999999")
     next(iter(stream))
     job = running.rig.submit()["id"]
@@ -82,7 +82,7 @@ def test_an_id_from_before_the_store_was_made_anew(running: Live) -> None:
     stream.close()
 
 
-def test_events_of_other_tenants_are_not_told(running: Live) -> None:
+def test_events_of_other_tenants_are_not_streamed(running: Live) -> None:
     stream = running.stream("events?after=0", "bob")
     running.rig.submit("ann")
     mine = running.rig.submit("bob")["id"]
@@ -91,35 +91,35 @@ def test_events_of_other_tenants_are_not_told(running: Live) -> None:
 
 
 @pytest.mark.parametrize("last_id", ["x", "-1", "1;2", "9" * 30])
-def test_bad_ids_are_refused(running: Live, last_id: str) -> None:
+def test_invalid_last_ids_are_refused(running: Live, last_id: str) -> None:
     assert running.stream("events", last_id=last_id).response.status == 422
 
 
-def test_heart_beats(hasty: Live) -> None:
-    stream = iter(hasty.stream("events"))
+def test_heartbeats_are_sent(fast_heartbeat: Live) -> None:
+    stream = iter(fast_heartbeat.stream("events"))
     assert [next(stream).event for _ in range(3)] == ["", "", ""]
 
 
-def test_a_revoked_token_ends_its_streams(hasty: Live) -> None:
-    made = hasty.rig.post("tokens", json={}).json()
-    stream = hasty.stream("events", token=made["token"])
+def test_streams_of_a_revoked_token_end(fast_heartbeat: Live) -> None:
+    made = fast_heartbeat.rig.post("tokens", json={}).json()
+    stream = fast_heartbeat.stream("events", token=made["token"])
     next(iter(stream))
-    hasty.rig.call("DELETE", f"tokens/{made['id']}")
+    fast_heartbeat.rig.call("DELETE", f"tokens/{made['id']}")
     assert all(message.event == "" for message in stream)
 
 
-def test_streams_are_few_and_given_back(hasty: Live) -> None:
-    first, second = hasty.stream("events"), hasty.stream("events")
-    refused = hasty.stream("events")
+def test_streams_are_limited_and_released_when_closed(fast_heartbeat: Live) -> None:
+    first, second = fast_heartbeat.stream("events"), fast_heartbeat.stream("events")
+    refused = fast_heartbeat.stream("events")
     assert refused.response.status == 503
     assert refused.response.headers["Retry-After"]
-    third = hasty.stream("events", "bob")
+    third = fast_heartbeat.stream("events", "bob")
     assert third.response.status == 200
-    assert hasty.stream("events", "amy").response.status == 503
+    assert fast_heartbeat.stream("events", "amy").response.status == 503
     first.close()
     second.close()
     end_s = time.monotonic() + 20
-    while hasty.stream("events").response.status != 200:
+    while fast_heartbeat.stream("events").response.status != 200:
         assert time.monotonic() < end_s
     third.close()
 
@@ -133,12 +133,12 @@ def test_streams_end_when_the_service_stops(running: Live) -> None:
     assert not running.thread.is_alive()
 
 
-def test_the_store_may_be_away_for_a_while(hasty: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_streamed_after_a_store_outage(fast_heartbeat: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpusquad.server import event_follow, keepalive
     from gpusquad.store.errors import StoreUnavailable
 
     monkeypatch.setattr(keepalive, "_STORE_AWAY_S", 0.01)
-    stream = hasty.stream("events")
+    stream = fast_heartbeat.stream("events")
     next(iter(stream))
     real, failed = event_follow.events.after, threading.Event()
 
@@ -147,7 +147,7 @@ def test_the_store_may_be_away_for_a_while(hasty: Live, monkeypatch: pytest.Monk
         raise StoreUnavailable("away")
 
     monkeypatch.setattr(event_follow.events, "after", broken)
-    job = hasty.rig.submit()["id"]
+    job = fast_heartbeat.rig.submit()["id"]
     assert failed.wait(20)
     monkeypatch.setattr(event_follow.events, "after", real)
     assert stream.take(1, "job")[0].data["job"] == job
@@ -158,11 +158,13 @@ def test_the_store_may_be_away_for_a_while(hasty: Live, monkeypatch: pytest.Monk
 
 
 def text_of(messages, task: int | None = None) -> str:
-    return "".join(one.data["text"] for one in messages if one.event == "log" and task in (None, one.data["task"]))
+    return "".join(
+        message.data["text"] for message in messages if message.event == "log" and task in (None, message.data["task"])
+    )
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_logs_as_they_are_written(running: Live, is_watched: bool) -> None:
+def test_logs_are_streamed_as_they_are_written(running: Live, is_watched: bool) -> None:
     rig = running.rig
     rig.logs.is_watched = is_watched
     job = rig.submit()["id"]
@@ -181,17 +183,17 @@ def test_logs_as_they_are_written(running: Live, is_watched: bool) -> None:
     assert (rest[-1].event, rest[-1].data) == ("end", {"state": "failed"})
 
 
-def test_logs_of_a_finished_job_end_at_once(running: Live) -> None:
+def test_log_stream_of_a_finished_job_ends_immediately(running: Live) -> None:
     rig = running.rig
     job = rig.submit()["id"]
     rig.logs.write(job, 0, 0, b"all of it")
     rig.scheduler.move(job, "succeeded")
-    told = list(running.stream(f"jobs/{job}/logs/stream"))
-    assert text_of(told) == "all of it"
-    assert told[-1].data == {"state": "succeeded"}
+    messages = list(running.stream(f"jobs/{job}/logs/stream"))
+    assert text_of(messages) == "all of it"
+    assert messages[-1].data == {"state": "succeeded"}
 
 
-def test_logs_go_on_over_attempts(running: Live) -> None:
+def test_log_stream_continues_with_the_next_attempt(running: Live) -> None:
     rig = running.rig
     job = rig.submit()["id"]
     rig.logs.write(job, 0, 0, b"first attempt\n")
@@ -201,10 +203,12 @@ def test_logs_go_on_over_attempts(running: Live) -> None:
     rig.logs.write(job, 1, 0, b"second attempt\n")
     rig.scheduler.move(job, "succeeded")
     rest = list(stream)
-    assert [(one.data["attempt"], one.data["text"]) for one in rest if one.event == "log"] == [(1, "second attempt\n")]
+    assert [(message.data["attempt"], message.data["text"]) for message in rest if message.event == "log"] == [
+        (1, "second attempt\n")
+    ]
 
 
-def test_characters_are_never_cut(make_rig: Callable[..., Rig]) -> None:
+def test_log_stream_never_splits_characters(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig(limits=ApiLimits(log_chunk_bytes=4096))
     text = "가나다🦑é" * 2000
     data = text.encode() + b"\xff\xf0\x9f"
@@ -217,14 +221,14 @@ def test_characters_are_never_cut(make_rig: Callable[..., Rig]) -> None:
         rig.logs.write(job, 0, 0, data[7:])
         rig.scheduler.move(job, "succeeded")
         seen += list(stream)
-    logs = [one for one in seen if one.event == "log"]
+    logs = [message for message in seen if message.event == "log"]
     assert text_of(seen) == text + "\ufffd\ufffd"
     assert "\ufffd" not in text_of(logs[:-1])
-    assert [one.data["next"] for one in logs[:-1]] == [one.data["offset"] for one in logs[1:]]
+    assert [message.data["next"] for message in logs[:-1]] == [message.data["offset"] for message in logs[1:]]
     assert logs[-1].data["next"] == len(data)
 
 
-def test_logs_resume_for_every_task(running: Live) -> None:
+def test_log_stream_resumes_for_every_task(running: Live) -> None:
     rig = running.rig
     job = rig.submit(count=3)["id"]
     for task in range(3):
@@ -232,7 +236,7 @@ def test_logs_resume_for_every_task(running: Live) -> None:
     rig.scheduler.move(job, "running")
     stream = running.stream(f"jobs/{job}/logs/stream")
     seen = stream.take(3, "log")
-    assert [bool(one.id) for one in seen] == [False, False, True]
+    assert [bool(message.id) for message in seen] == [False, False, True]
     stream.close()
     for task in range(3):
         rig.logs.write(job, 0, task, f"task {task} ends\n".encode())
@@ -242,7 +246,7 @@ def test_logs_resume_for_every_task(running: Live) -> None:
         assert text_of(seen, task) == f"task {task} begins\ntask {task} ends\n"
 
 
-def test_logs_of_one_task_and_of_the_last_lines(running: Live) -> None:
+def test_log_stream_is_filtered_by_task_and_tail(running: Live) -> None:
     rig = running.rig
     job = rig.submit(count=2)["id"]
     for task in range(2):
@@ -255,26 +259,26 @@ def test_logs_of_one_task_and_of_the_last_lines(running: Live) -> None:
         assert running.stream(f"jobs/{job}/logs/stream?{query}").response.status == 422
 
 
-def test_too_many_tasks_to_follow(running: Live) -> None:
+def test_log_stream_of_too_many_tasks_is_refused(running: Live) -> None:
     job = running.rig.submit(gpus=0, cpu=1, count=300)["id"]
     assert running.stream(f"jobs/{job}/logs/stream").response.status == 422
     running.rig.scheduler.move(job, "succeeded")
     assert running.stream(f"jobs/{job}/logs/stream?task=0").response.status == 200
 
 
-def test_parts_of_a_log(rig: Rig) -> None:
+def test_log_is_read_in_parts(rig: Rig) -> None:
     job = rig.submit()["id"]
     assert rig.get(f"jobs/{job}/logs").json() == {
         "task": 0, "attempt": 0, "offset": 0, "next": 0, "text": "", "end": False,
     }  # fmt: skip
     rig.logs.write(job, 0, 0, "aé🦑z\n".encode())
-    told, offset = "", 0
+    text, offset = "", 0
     while True:
         part = rig.get(f"jobs/{job}/logs?offset={offset}&limit=1").json()
         if not part["text"]:
             break
-        told, offset = told + part["text"], part["next"]
-    assert told == "aé🦑z\n"
+        text, offset = text + part["text"], part["next"]
+    assert text == "aé🦑z\n"
     assert part["end"] is False
     rig.scheduler.move(job, "succeeded")
     assert rig.get(f"jobs/{job}/logs?tail=1").json()["end"] is True
@@ -283,7 +287,7 @@ def test_parts_of_a_log(rig: Rig) -> None:
     assert rig.get(f"jobs/{job}/logs?offset=999999").json()["text"] == ""
 
 
-def test_a_job_that_waits_again_shows_its_last_attempt(rig: Rig) -> None:
+def test_requeued_job_shows_the_log_of_its_last_attempt(rig: Rig) -> None:
     job = rig.submit()["id"]
     rig.logs.write(job, 0, 0, b"before\n")
     rig.scheduler.move(job, "pending", attempt=1)
@@ -291,11 +295,11 @@ def test_a_job_that_waits_again_shows_its_last_attempt(rig: Rig) -> None:
     assert (part["attempt"], part["text"], part["end"]) == (0, "before\n", True)
 
 
-def test_a_reader_that_takes_nothing_is_cut(make_rig: Callable[..., Rig]) -> None:
+def test_stream_to_a_stalled_reader_is_closed(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig(limits=ApiLimits(send_timeout_s=0.1, streams_of_one=1))
     with live(rig) as running:
         job = rig.submit()["id"]
-        rig.logs.write(job, 0, 0, b"x" * 40_000_000)  # more than the buffers of both ends hold
+        rig.logs.write(job, 0, 0, b"x" * 40_000_000)  # more than the socket buffers of both ends
         rig.scheduler.move(job, "running")
         stuck = running.stream(f"jobs/{job}/logs/stream")
         end_s = time.monotonic() + 20
@@ -306,8 +310,8 @@ def test_a_reader_that_takes_nothing_is_cut(make_rig: Callable[..., Rig]) -> Non
         stream.close()
 
 
-class Pieces(FakeLogReader):
-    """Files that end within a character, as the engine's do; bytes between two of them may be missing."""
+class SplitLogReader(FakeLogReader):
+    """Log files that may end within a character, with possible gaps between them."""
 
     def __init__(self, *pieces: tuple[int, bytes]) -> None:
         self._pieces = pieces
@@ -319,65 +323,65 @@ class Pieces(FakeLogReader):
     def read(self, task: int, offset: int, limit: int) -> Chunk:
         for start, data in self._pieces:
             if offset < start + len(data):
-                begin = max(offset, start)
-                part = data[begin - start :][:limit]
-                return Chunk(begin, part, begin + len(part))
+                position = max(offset, start)
+                part = data[position - start :][:limit]
+                return Chunk(position, part, position + len(part))
         return Chunk(offset, b"", offset)
 
 
 @pytest.mark.parametrize("cut", range(1, 9))
-def test_characters_over_two_files(cut: int) -> None:
+def test_characters_split_over_two_files_are_joined(cut: int) -> None:
     data = "é🦑🦑".encode()
-    reader = Pieces((0, data[:cut]), (cut, data[cut:]))
-    assert _all_of(reader, is_over=False) == "é🦑🦑"
-    assert _all_of(reader, is_over=True) == "é🦑🦑"
+    reader = SplitLogReader((0, data[:cut]), (cut, data[cut:]))
+    assert _read_all(reader, is_finished=False) == "é🦑🦑"
+    assert _read_all(reader, is_finished=True) == "é🦑🦑"
 
 
-def test_characters_that_never_become_whole() -> None:
+def test_incomplete_characters_are_replaced() -> None:
     broken = "🦑".encode()[:2]
-    assert _all_of(Pieces((0, b"a" + broken), (100, b"b")), is_over=False) == "a\ufffdb"
-    assert _all_of(Pieces((0, b"a" + broken)), is_over=False) == "a"
-    assert _all_of(Pieces((0, b"a" + broken)), is_over=True) == "a\ufffd"
+    assert _read_all(SplitLogReader((0, b"a" + broken), (100, b"b")), is_finished=False) == "a\ufffdb"
+    assert _read_all(SplitLogReader((0, b"a" + broken)), is_finished=False) == "a"
+    assert _read_all(SplitLogReader((0, b"a" + broken)), is_finished=True) == "a\ufffd"
 
 
-def _all_of(reader: FakeLogReader, is_over: bool) -> str:
+def _read_all(reader: FakeLogReader, is_finished: bool) -> str:
     text, offset = "", 0
     while True:
-        part = read_part(reader, 0, offset, 4, is_over)
+        part = read_part(reader, 0, offset, 4, is_finished)
         if part["next"] == offset:
             return text
         text, offset = text + part["text"], part["next"]
 
 
-# -- their parts ---------------------------------------------------------------------------------------------------
+# -- log positions and broadcast -----------------------------------------------------------------------------------
 
 
-def test_places_read_back() -> None:
-    for place in (
+def test_log_positions_are_parsed_back() -> None:
+    for position in (
         LogPosition(0),
         LogPosition(3, {0: 5, 12: 0}),
         LogPosition(1, {task: 2**40 + task for task in range(256)}),
     ):
-        assert LogPosition.parse(str(place)) == place
+        assert LogPosition.parse(str(position)) == position
     for text in ("", "x", "1", "1;2", "1;2:3,", "-1;", "1;1:1 ", "1;" + ",".join(["1:1"] * 257)):
         with pytest.raises(Invalid):
             LogPosition.parse(text)
 
 
-def test_bells_hear_what_rang_before(tmp_path: Path) -> None:
+def test_broadcast_wakes_all_listeners(tmp_path: Path) -> None:
     async def listen() -> None:
         broadcast = Broadcast()
-        broadcast.wake()  # nobody listens: nothing happens
-        with broadcast.listening() as bell, broadcast.listening() as other:
+        broadcast.wake()  # has no effect without listeners
+        with broadcast.listening() as listener, broadcast.listening() as other:
             thread = threading.Thread(target=lambda: [broadcast.wake() for _ in range(1000)])
             thread.start()
-            assert await bell.wait(20)
+            assert await listener.wait(20)
             await asyncio.to_thread(thread.join)
             assert await other.wait(20)
-            await bell.wait(0.01)
-            assert not await bell.wait(0.01)
+            await listener.wait(0.01)
+            assert not await listener.wait(0.01)
             broadcast.close()
-            assert await bell.wait(20)
-            assert bell.is_closed
+            assert await listener.wait(20)
+            assert listener.is_closed
 
     asyncio.run(listen())

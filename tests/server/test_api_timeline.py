@@ -1,4 +1,4 @@
-"""Cards over time, over the API: who sees whose bars, and bounds."""
+"""API of the timeline: past, current and planned runs, visibility and bounds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ HOUR_US = 3600 * US_PER_S
 
 
 @pytest.fixture
-def told(rig: Rig) -> Rig:
-    """A run of ``a`` that is over, one that goes on, and one of ``b`` on another card; one long past."""
+def rig_with_runs(rig: Rig) -> Rig:
+    """A finished, a running and an old run of tenant ``a``, and a running one of ``b`` on other cards."""
     now_us = rig.clock.now_us()
     mine, theirs = rig.submit("ann", name="mine"), rig.submit("bob", name="theirs")
     row = AttemptRow(mine["id"], 0, "a", "ann", now_us - 3 * HOUR_US, None, 1000, ["node0/0"])
@@ -48,8 +48,8 @@ def timeline(rig: Rig, query: str = "", user: str = "root") -> dict[str, Any]:
     return answer.json()
 
 
-def test_past_and_present(told: Rig) -> None:
-    found = timeline(told)
+def test_timeline_has_finished_and_running_attempts(rig_with_runs: Rig) -> None:
+    found = timeline(rig_with_runs)
     assert [(bar["name"], bar["attempt"], bar["state"]) for bar in found["bars"]] == [
         ("mine", 1, "running"), ("theirs", 0, "pending"), ("mine", 0, "preempted"),
     ]  # fmt: skip
@@ -59,8 +59,8 @@ def test_past_and_present(told: Rig) -> None:
     assert (found["truncated"], found["planned"], found["planned_at_s"]) == (False, [], None)
 
 
-def test_jobs_of_other_tenants_have_no_names(told: Rig) -> None:
-    found = timeline(told, user="bob")
+def test_bars_of_other_tenants_have_no_names(rig_with_runs: Rig) -> None:
+    found = timeline(rig_with_runs, user="bob")
     assert [bar["name"] for bar in found["bars"]] == [None, "theirs", None]
     other = found["bars"][2]
     assert (other["job"], other["tenant"], other["user"], other["state"]) == (None, None, None, "over")
@@ -68,50 +68,50 @@ def test_jobs_of_other_tenants_have_no_names(told: Rig) -> None:
     assert "mine" not in str(found)
 
 
-def test_a_span_that_is_long_past(told: Rig) -> None:
-    now_s = told.clock.now_us() / US_PER_S
-    found = timeline(told, f"?from_s={now_s - 60 * 3600}&to_s={now_s - 40 * 3600}")
+def test_timeline_of_a_past_period_has_its_runs(rig_with_runs: Rig) -> None:
+    now_s = rig_with_runs.clock.now_us() / US_PER_S
+    found = timeline(rig_with_runs, f"?from_s={now_s - 60 * 3600}&to_s={now_s - 40 * 3600}")
     assert [bar["attempt"] for bar in found["bars"]] == [2]
 
 
-def test_a_node_and_one_that_is_not_there(told: Rig) -> None:
-    assert len(timeline(told, "?node=node0")["bars"]) == 3
-    answer = told.get("timeline?node=elsewhere", "root")
+def test_timeline_is_filtered_by_node_and_refuses_unknown_nodes(rig_with_runs: Rig) -> None:
+    assert len(timeline(rig_with_runs, "?node=node0")["bars"]) == 3
+    answer = rig_with_runs.get("timeline?node=elsewhere", "root")
     assert (answer.status_code, error_of(answer)["field"]) == (404, "node")
 
 
-def test_bounds(told: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_periods_are_refused_and_bars_are_limited(rig_with_runs: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     for query in ("?from_s=10&to_s=10", "?from_s=0&to_s=9999999", "?from_s=-1", "?to=1"):
-        assert told.get(f"timeline{query}", "root").status_code == 422, query
+        assert rig_with_runs.get(f"timeline{query}", "root").status_code == 422, query
     monkeypatch.setattr("gpusquad.server.services.queries.past_bars.bars.__defaults__", (None, 2))
-    found = timeline(told)
+    found = timeline(rig_with_runs)
     assert (len(found["bars"]), found["truncated"]) == (2, True)
 
 
-def test_maintenance_that_is_over_and_that_is_to_come(told: Rig) -> None:
-    now_us = told.clock.now_us()
-    with told.database.write() as c:
+def test_timeline_has_past_and_future_maintenance_windows(rig_with_runs: Rig) -> None:
+    now_us = rig_with_runs.clock.now_us()
+    with rig_with_runs.database.write() as c:
         marks.put(c, MarkRow("w1", "window", "node0", now_us - 2 * HOUR_US, now_us - HOUR_US, "root", "driver"))
         marks.put(c, MarkRow("w2", "window", "node0", now_us - 90 * HOUR_US, now_us - 89 * HOUR_US, "root"))
     start_s = now_us / US_PER_S + 60
-    assert told.post("windows", "root", json={"nodes": ["node0"], "start_s": start_s}).status_code == 201
-    found = timeline(told, "?node=node0")
+    assert rig_with_runs.post("windows", "root", json={"nodes": ["node0"], "start_s": start_s}).status_code == 201
+    found = timeline(rig_with_runs, "?node=node0")
     assert [window["cause"] for window in found["windows"]] == ["driver", ""]
 
 
 @pytest.fixture
-def planning(make_rig: Callable[..., Rig]) -> Iterator[Rig]:
-    """Two nodes of four cards, and a scheduler that plans."""
+def planning_rig(make_rig: Callable[..., Rig]) -> Iterator[Rig]:
+    """An API with two nodes of four cards and the real scheduler."""
     rig = make_rig(make_scheduler=real_scheduler)
     yield rig
     assert isinstance(rig.scheduler, Scheduler)
     rig.scheduler.close()
 
 
-def test_the_plan(planning: Rig) -> None:
-    running = planning.submit("ann", gpus=4, count=2, estimate="1h", name="whole")
-    first, second = (planning.submit(user, gpus=4, estimate="10m", name="next") for user in ("ann", "bob"))
-    found = _until_planned(planning, "ann", 2)
+def test_timeline_has_predicted_ends_and_planned_starts(planning_rig: Rig) -> None:
+    running = planning_rig.submit("ann", gpus=4, count=2, estimate="1h", name="whole")
+    first, second = (planning_rig.submit(user, gpus=4, estimate="10m", name="next") for user in ("ann", "bob"))
+    found = _until_planned(planning_rig, "ann", 2)
     [bar] = found["bars"]
     assert bar["job"] == running["id"]
     assert bar["expected"]["mid_s"] == pytest.approx(bar["start_s"] + 3600, abs=5)
@@ -131,4 +131,4 @@ def _until_planned(rig: Rig, user: str, jobs: int) -> dict[str, Any]:
         if len(found["planned"]) >= jobs and found["bars"]:
             return found
         time.sleep(0.2)
-    raise AssertionError(f"no plan of {jobs} jobs came: {found['planned']}")
+    raise AssertionError(f"no plan with {jobs} jobs: {found['planned']}")

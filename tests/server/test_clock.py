@@ -1,10 +1,10 @@
-"""Time that only goes forward."""
+"""Clock and ids: time never goes backwards."""
 
 from gpusquad.server.clock import Clock
 from gpusquad.server.ids import ALPHABET, LENGTH, new_id
 
 
-def test_a_wall_clock_that_jumps_moves_nothing() -> None:
+def test_clock_ignores_jumps_of_the_wall_clock() -> None:
     wall_ns, passed_ns = [10**18], [0]
     clock = Clock(wall_ns=lambda: wall_ns[0], monotonic_ns=lambda: passed_ns[0])
     assert clock.now_us() == 10**15
@@ -13,7 +13,7 @@ def test_a_wall_clock_that_jumps_moves_nothing() -> None:
     assert clock.now_us() == 10**15 + 5_000
 
 
-def test_time_goes_on_from_what_is_on_record() -> None:
+def test_clock_continues_from_the_stored_time() -> None:
     clock = Clock(wall_ns=lambda: 10**15, monotonic_ns=lambda: 0)
     clock.not_before(2 * 10**12)
     assert clock.now_us() == 2 * 10**12
@@ -24,4 +24,4 @@ def test_time_goes_on_from_what_is_on_record() -> None:
 def test_ids_are_unique_and_sort_by_time() -> None:
     ids = [new_id() for _ in range(5000)]
     assert ids == sorted(set(ids))
-    assert all(len(one) == LENGTH and set(one) <= set(ALPHABET) for one in ids)
+    assert all(len(new) == LENGTH and set(new) <= set(ALPHABET) for new in ids)

@@ -1,6 +1,6 @@
-"""The API against what its own description allows, and against what it does not: never a 500, never another shape.
+"""Fuzz tests of the API: valid and invalid requests never cause a 500 or an undocumented answer.
 
-``GPUSQUAD_FUZZ_EXAMPLES`` sets how many requests each operation gets (default: a few).
+``GPUSQUAD_FUZZ_EXAMPLES`` sets the number of requests per operation (default: 5).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.server.rig import Rig
 
 EXAMPLES = int(os.environ.get("GPUSQUAD_FUZZ_EXAMPLES", "5"))
 STREAMS = ("/events", "/stream")
-"""These go on without end."""
+"""Path ends of endless streams."""
 OPERATIONS = sorted(
     f"{method} {path.replace(':path', '')}"
     for path, route in all_routes()
@@ -51,11 +51,11 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-AS = ("root", "ann", "vic")
+FUZZ_USERS = ("root", "ann", "vic")
 
 
 class IdleEngine:
-    """Says that it started everything, and runs nothing: the commands come out of thin air."""
+    """Reports that it started everything but runs nothing, because the commands are random."""
 
     def __init__(self, report: Callable[[Report], None]) -> None:
         self._report = report
@@ -79,7 +79,7 @@ class IdleEngine:
 
 
 def real_scheduler(database: Database, clock: Clock) -> Scheduler:
-    """The one the service runs, but for its engine."""
+    """Create the real scheduler with an engine that runs nothing."""
     setup = Setup(
         database=database,
         clock=clock,
@@ -95,15 +95,15 @@ def real_scheduler(database: Database, clock: Clock) -> Scheduler:
 
 
 @pytest.fixture(scope="module", params=["fake", "real"])
-def fuzzed(
+def fuzz_rig(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_store: Path
 ) -> Iterator[Rig]:
-    """One for all requests: what earlier ones left behind is part of the game."""
+    """One API for all requests, so that they also meet what earlier requests left behind."""
     home = tmp_path_factory.mktemp("fuzz")
     shutil.copyfile(empty_store, home / "fuzz.db")
     database = Database(home / "fuzz.db")
-    plenty = ApiLimits(hosts=("testserver",), requests_per_s=1e9, requests_burst=10**9)
-    rig = Rig(home, database, plenty, make_scheduler=real_scheduler if request.param == "real" else None)
+    limits = ApiLimits(hosts=("testserver",), requests_per_s=1e9, requests_burst=10**9)
+    rig = Rig(home, database, limits, make_scheduler=real_scheduler if request.param == "real" else None)
     yield rig
     if isinstance(rig.scheduler, Scheduler):
         rig.scheduler.close()
@@ -111,15 +111,15 @@ def fuzzed(
 
 
 @pytest.fixture(scope="module")
-def api(fuzzed: Rig) -> BaseSchema:
-    return schemathesis.openapi.from_asgi(OPENAPI, fuzzed.app)
+def api(fuzz_rig: Rig) -> BaseSchema:
+    return schemathesis.openapi.from_asgi(OPENAPI, fuzz_rig.app)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_operation(name: str, mode: GenerationMode, api: BaseSchema, fuzzed: Rig) -> None:
+def test_operation_answers_as_documented(name: str, mode: GenerationMode, api: BaseSchema, fuzz_rig: Rig) -> None:
     method, path = name.split()
-    known = _what_is_there(fuzzed)
+    known = _existing_names(fuzz_rig)
 
     @given(case=api[path][method].as_strategy(generation_mode=mode))
     @settings(
@@ -128,23 +128,25 @@ def test_operation(name: str, mode: GenerationMode, api: BaseSchema, fuzzed: Rig
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
-    def every_user(case: schemathesis.Case) -> None:
-        for user in AS:
-            headers = {"Authorization": f"Bearer {fuzzed.tokens[user]}", "Host": "localhost"}
+    def call_as_every_user(case: schemathesis.Case) -> None:
+        for user in FUZZ_USERS:
+            headers = {"Authorization": f"Bearer {fuzz_rig.tokens[user]}", "Host": "localhost"}
             case.call_and_validate(headers=headers, checks=CHECKS)
-            # Names out of thin air are rarely there; what is behind them wants to be fuzzed too.
-            if there := {part: value for part, value in known.items() if f"{{{part}}}" in path}:
-                case.path_parameters = {**case.path_parameters, **there}
+            # Random names rarely exist, so existing ones are used as well.
+            if existing := {
+                name_in_path: value for name_in_path, value in known.items() if f"{{{name_in_path}}}" in path
+            }:
+                case.path_parameters = {**case.path_parameters, **existing}
                 case.call_and_validate(headers=headers, checks=CHECKS)
 
     try:
-        every_user()
+        call_as_every_user()
     except Unsatisfiable:
-        assert mode is GenerationMode.NEGATIVE, "nothing fits the description"
+        assert mode is GenerationMode.NEGATIVE, "no request fits the schema"
 
 
-def _what_is_there(rig: Rig) -> dict[str, str]:
-    """A running or pending job of a member, and the machines."""
+def _existing_names(rig: Rig) -> dict[str, str]:
+    """Return a running or pending job of a member, a node and a card."""
     job = rig.submit("ann")["id"]
     rig.logs.write(job, 0, 0, b"some output\n")
     node = rig.get("nodes", "root").json()["items"][0]

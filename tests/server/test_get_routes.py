@@ -31,7 +31,7 @@ def rig(tmp_path: Path, empty_store: Path) -> Iterator[Rig]:
 def test_get_routes_answer_when_the_store_refuses_writes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [rig.submit("ann", gpus=4, estimate=600)["id"] for _ in range(3)]  # two run, one is pending
     for user in ("ann", "root"):
-        rig.get("me", user)  # the last use of a token is noted, once a while
+        rig.get("me", user)  # writes the last use of the token, which happens only now and then
     node = rig.get("nodes").json()["items"][0]
     writes: list[str] = []
 
@@ -41,7 +41,7 @@ def test_get_routes_answer_when_the_store_refuses_writes(rig: Rig, monkeypatch: 
         raise StoreUnavailable("read-only")
         yield
 
-    rig.scheduler.close()  # its thread may write whenever it likes
+    rig.scheduler.close()  # its thread may write at any time
     monkeypatch.setattr(Database, "write", refuse)
     for path in ROUTES:
         for job in jobs[1:]:

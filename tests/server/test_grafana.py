@@ -1,3 +1,5 @@
+"""Grafana board and Prometheus rules: they use only exported series."""
+
 import json
 import re
 import shutil
@@ -10,7 +12,7 @@ from gpusquad.app.config import ServerConfig
 from gpusquad.cli._verbs import verbs
 from tests.server.exposition import families, used_meters
 
-# What Prometheus itself adds to every series.
+# Series and labels that Prometheus adds itself.
 FROM_PROMETHEUS = {"up": set()}
 ADDED_LABELS = {"job", "instance", "le"}
 KEYWORDS = {"and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring", "group_left", "group_right"}
@@ -29,7 +31,7 @@ def rules(repository):
 
 @pytest.fixture(scope="module")
 def exported():
-    """Name of a series: its labels."""
+    """Labels of each exported series, by name."""
     found: dict[str, set[str]] = dict(FROM_PROMETHEUS)
     for samples in families(used_meters()).values():
         for sample in samples:
@@ -45,14 +47,14 @@ def expressions(board):
     return [target["expr"] for panel in panels(board) for target in panel["targets"]]
 
 
-def plain(expression):
-    """With Grafana's variables filled in, as Prometheus gets it."""
+def without_variables(expression):
+    """Replace Grafana's variables, as Prometheus gets the expression."""
     return re.sub(r"\$\w+", "x", expression.replace("$__rate_interval", "5m"))
 
 
 def names_and_labels(expression):
-    """The series an expression reads, and the labels it relies on."""
-    text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', plain(expression))
+    """Return the series that an expression reads and the labels that it uses."""
+    text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', without_variables(expression))
     labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"\"", text))
     for clause in re.findall(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)", text):
         labels |= set(re.findall(r"\w+", clause))
@@ -68,28 +70,28 @@ def check(expression, exported):
     assert labels <= set().union(*(exported[name] for name in names)) | ADDED_LABELS, expression
 
 
-def test_what_an_expression_reads():
+def test_names_and_labels_of_an_expression_are_found():
     expression = (
         'histogram_quantile(0.5, sum by (le, a) (rate(x_bucket{b=~"y|z"}[$__rate_interval]))) > bool 1e6 and up == 0'
     )
     assert names_and_labels(expression) == ({"x_bucket", "up"}, {"le", "a", "b"})
 
 
-def test_the_board_reads_only_what_we_export(board, exported):
+def test_board_reads_only_exported_series(board, exported):
     for expression in expressions(board):
         check(expression, exported)
 
 
-def test_legends_name_labels_that_are_there(board, exported):
+def test_legends_use_existing_labels(board, exported):
     for panel in panels(board):
         for target in panel["targets"]:
             names, labels = names_and_labels(target["expr"])
             grouped = re.search(r"\bby\s*\(", target["expr"]) is not None
-            there = labels if grouped else set().union(*(exported[name] for name in names)) | ADDED_LABELS
-            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= there, panel["title"]
+            available = labels if grouped else set().union(*(exported[name] for name in names)) | ADDED_LABELS
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= available, panel["title"]
 
 
-def test_the_board_shows_all_we_count(board, exported):
+def test_board_shows_all_exported_series(board, exported):
     shown = set().union(*(names_and_labels(expression)[0] for expression in expressions(board)))
     ours = {
         re.sub(r"_(bucket|sum|count)$", "_bucket", name) for name in exported if name.startswith(("gpusquad_", "DCGM_"))
@@ -97,7 +99,7 @@ def test_the_board_shows_all_we_count(board, exported):
     assert ours - shown <= {"gpusquad_build_info", "gpusquad_snapshot_up"}
 
 
-def test_variables_are_asked_of_series_that_have_them(board, exported):
+def test_variables_query_labels_of_their_series(board, exported):
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()
@@ -106,7 +108,7 @@ def test_variables_are_asked_of_series_that_have_them(board, exported):
     assert set(re.findall(r"\$\{?(\w+)", json.dumps(board))) <= known | {"__all"}
 
 
-def test_the_board_is_one_that_grafana_takes(board):
+def test_board_has_a_valid_form(board):
     assert board["schemaVersion"] >= 38
     assert board["uid"] == board["title"] == "gpusquad"
     ids = [panel["id"] for panel in board["panels"]]
@@ -117,26 +119,26 @@ def test_the_board_is_one_that_grafana_takes(board):
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
 
 
-def test_panels_do_not_lie_over_each_other(board):
+def test_panels_do_not_overlap(board):
     taken = set()
     for panel in board["panels"]:
-        place = panel["gridPos"]
+        position = panel["gridPos"]
         cells = {
             (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            for x in range(position["x"], position["x"] + position["w"])
+            for y in range(position["y"], position["y"] + position["h"])
         }
         assert all(x < 24 for x, _ in cells), panel["title"]
         assert not cells & taken, panel["title"]
         taken |= cells
 
 
-def test_alerts_read_only_what_we_export(rules, exported):
+def test_alerts_read_only_exported_series(rules, exported):
     for rule in rules:
         check(rule["expr"], exported)
 
 
-def test_alerts_say_what_happened_and_what_to_do(rules):
+def test_alerts_have_severity_summary_and_known_commands(rules):
     assert {rule["alert"] for rule in rules} >= {
         "GpusquadNoCycle", "GpusquadCardCordoned", "GpusquadIdleWhileJobsWait", "GpusquadNoticesDead"
     }  # fmt: skip
@@ -147,7 +149,7 @@ def test_alerts_say_what_happened_and_what_to_do(rules):
         assert named <= set(verbs()), rule["alert"]
 
 
-def test_prometheus_looks_where_the_service_is(repository):
+def test_prometheus_scrapes_the_default_address_of_the_service(repository):
     config = yaml.safe_load((repository / "deploy/prometheus/prometheus.yml").read_text())
     (scrape,) = config["scrape_configs"]
     server = ServerConfig()
@@ -167,19 +169,21 @@ def run(*command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_prometheus_takes_the_configuration_and_the_rules(promtool, repository):
+def test_promtool_accepts_the_configuration_and_the_rules(promtool, repository):
     run(promtool, "check", "config", repository / "deploy/prometheus/prometheus.yml")
     run(promtool, "check", "rules", "--lint-fatal", repository / "deploy/prometheus/gpusquad.rules.yml")
 
 
-def test_prometheus_understands_every_expression_of_the_board(promtool, board, tmp_path):
-    rules = [{"record": f"board:{number}", "expr": plain(text)} for number, text in enumerate(expressions(board))]
+def test_promtool_accepts_every_expression_of_the_board(promtool, board, tmp_path):
+    rules = [
+        {"record": f"board:{number}", "expr": without_variables(text)} for number, text in enumerate(expressions(board))
+    ]
     file = tmp_path / "board.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": rules}]}))
     run(promtool, "check", "rules", file)
 
 
-def test_alerts_fire_when_they_should_and_only_then(promtool, repository, tmp_path):
+def test_alerts_fire_exactly_under_their_conditions(promtool, repository, tmp_path):
     rules = repository / "deploy/prometheus/gpusquad.rules.yml"
     busy = [
         {"series": 'gpusquad_gpus{state="free"}', "values": "4x60"},
@@ -189,7 +193,7 @@ def test_alerts_fire_when_they_should_and_only_then(promtool, repository, tmp_pa
         {"series": "gpusquad_last_cycle_timestamp_seconds", "values": "0+60x40 2400x20"},
     ]
 
-    def when(minute, alert, *fires):
+    def expected_at(minute, alert, *fires):
         return {
             "eval_time": f"{minute}m",
             "alertname": alert,
@@ -201,13 +205,13 @@ def test_alerts_fire_when_they_should_and_only_then(promtool, repository, tmp_pa
             "interval": "1m",
             "input_series": busy,
             "alert_rule_test": [
-                when(25, "GpusquadIdleWhileJobsWait"),
-                when(40, "GpusquadIdleWhileJobsWait", "4"),
-                when(25, "GpusquadNoticesDead"),
-                when(40, "GpusquadNoticesDead", ""),
-                when(40, "GpusquadNoCycle"),
-                when(50, "GpusquadNoCycle", "10m 0s"),
-                when(50, "GpusquadCardCordoned"),
+                expected_at(25, "GpusquadIdleWhileJobsWait"),
+                expected_at(40, "GpusquadIdleWhileJobsWait", "4"),
+                expected_at(25, "GpusquadNoticesDead"),
+                expected_at(40, "GpusquadNoticesDead", ""),
+                expected_at(40, "GpusquadNoCycle"),
+                expected_at(50, "GpusquadNoCycle", "10m 0s"),
+                expected_at(50, "GpusquadCardCordoned"),
             ],
         }
     ]

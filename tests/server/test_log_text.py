@@ -1,4 +1,4 @@
-"""Text from logs: whole characters, whatever the bytes."""
+"""Decoding of log bytes into whole characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusquad.server.log_text import whole_text
 
 
 @given(st.text(), st.lists(st.integers(0, 400)))
-def test_cut_anywhere_and_joined_is_the_same(text: str, cuts: list[int]) -> None:
+def test_text_cut_anywhere_is_joined_unchanged(text: str, cuts: list[int]) -> None:
     data = text.encode("utf-8", "replace")
     joined, at = "", 0
     for end in [*sorted(min(cut, len(data)) for cut in cuts), len(data)]:
@@ -22,7 +22,7 @@ def test_cut_anywhere_and_joined_is_the_same(text: str, cuts: list[int]) -> None
 
 
 @given(st.binary())
-def test_any_bytes_are_told_to_the_end(data: bytes) -> None:
+def test_any_bytes_are_decoded_completely(data: bytes) -> None:
     text, used = whole_text(data)
     assert len(data) - used <= 3
     assert text == data[:used].decode("utf-8", "replace")
@@ -30,5 +30,5 @@ def test_any_bytes_are_told_to_the_end(data: bytes) -> None:
 
 
 @given(st.binary(min_size=4))
-def test_there_is_always_progress(data: bytes) -> None:
+def test_at_least_one_byte_is_used(data: bytes) -> None:
     assert whole_text(data)[1] > 0

@@ -1,3 +1,5 @@
+"""Log format and redaction of secrets."""
+
 import io
 import json
 import logging
@@ -21,8 +23,8 @@ LOGGERS = ("", "uvicorn", "uvicorn.error", "uvicorn.access", "urllib3", "httpx",
 
 
 @pytest.fixture(autouse=True)
-def _as_before():
-    """Logging belongs to the process: other tests find it as they left it."""
+def _restore_logging():
+    """Restore the process-wide logging configuration after each test."""
     before = [
         (logging.getLogger(name), logging.getLogger(name).handlers[:], logging.getLogger(name).level)
         for name in LOGGERS
@@ -40,7 +42,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def written(stream):
+def written_lines(stream):
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -51,19 +53,23 @@ def stream():
     return stream
 
 
-# -- form
+# -- format
 
 
-def test_our_lines_and_those_of_libraries_are_one_stream_of_json(stream):
+def test_own_and_library_messages_are_logged_as_json(stream):
     structlog.get_logger("gpusquad.x").info("started", job="01J0", gpus=8)
     logging.getLogger("some.library").warning("look %s", "here")
-    ours, theirs = written(stream)
-    assert ours.pop("at").endswith("Z")
-    assert ours == {"event": "started", "job": "01J0", "gpus": 8, "logger": "gpusquad.x", "level": "info"}
-    assert (theirs["event"], theirs["logger"], theirs["level"]) == ("look here", "some.library", "warning")
+    own_line, library_line = written_lines(stream)
+    assert own_line.pop("at").endswith("Z")
+    assert own_line == {"event": "started", "job": "01J0", "gpus": 8, "logger": "gpusquad.x", "level": "info"}
+    assert (library_line["event"], library_line["logger"], library_line["level"]) == (
+        "look here",
+        "some.library",
+        "warning",
+    )
 
 
-def test_a_terminal_gets_text_and_a_pipe_gets_json():
+def test_terminal_gets_text():
     stream = Terminal()
     configure(stream=stream)
     structlog.get_logger("x").info("started", job="01J0")
@@ -71,30 +77,30 @@ def test_a_terminal_gets_text_and_a_pipe_gets_json():
     assert not stream.getvalue().startswith("{")
 
 
-def test_the_level_holds_for_all(stream):
+def test_level_applies_to_all_loggers(stream):
     structlog.get_logger("x").debug("no")
     logging.getLogger("y").debug("no")
-    assert written(stream) == []
+    assert written_lines(stream) == []
     configure(stream=stream, level="debug")
     structlog.get_logger("x").debug("yes")
-    assert [line["event"] for line in written(stream)] == ["yes"]
+    assert [line["event"] for line in written_lines(stream)] == ["yes"]
 
 
-def test_twice_set_up_writes_once(stream):
+def test_second_configuration_does_not_duplicate_lines(stream):
     configure(stream=stream)
     structlog.get_logger("x").info("once")
-    assert len(written(stream)) == 1
+    assert len(written_lines(stream)) == 1
 
 
-def test_loggers_made_before_the_set_up_follow_it():
+def test_loggers_created_before_the_configuration_use_it():
     early, stream = structlog.get_logger("early"), io.StringIO()
     early.bind()
     configure(stream=stream)
     early.info("heard")
-    assert written(stream)[0]["event"] == "heard"
+    assert written_lines(stream)[0]["event"] == "heard"
 
 
-def test_hostile_names_stay_on_their_line_and_move_no_cursor():
+def test_hostile_names_stay_on_one_line_without_control_characters():
     for style in ("json", "console"):
         stream = io.StringIO()
         configure(stream=stream, style=style)
@@ -114,7 +120,7 @@ class Row:
 
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize(
-    "say",
+    "log_with_token",
     [
         lambda log: log.info("hello", token=TOKEN),
         lambda log: log.info("hello", headers={"Authorization": f"Bearer {TOKEN}", "X-Api-Key": TOKEN}),
@@ -137,17 +143,17 @@ class Row:
         lambda log: logging.getLogger("z").warning("%(token)s", {"token": f"Basic {TOKEN}"}),
     ],
 )
-def test_a_token_never_appears(style, say):
+def test_token_is_never_logged(style, log_with_token):
     stream = io.StringIO()
     configure(stream=stream, style=style)
-    say(structlog.get_logger("x"))
+    log_with_token(structlog.get_logger("x"))
     assert stream.getvalue()
     assert TOKEN not in stream.getvalue()
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_token_in_a_traceback_never_appears(style, ours):
+def test_token_in_a_traceback_is_never_logged(style, ours):
     stream = io.StringIO()
     configure(stream=stream, style=style)
     try:
@@ -158,28 +164,28 @@ def test_a_token_in_a_traceback_never_appears(style, ours):
     assert TOKEN not in stream.getvalue()
 
 
-def test_a_secret_we_know_is_hidden_wherever_it_turns_up(stream):
+def test_registered_secret_is_hidden_everywhere(stream):
     hide(TOKEN)
     structlog.get_logger("x").info(f"odd {TOKEN} place", list=[f"x{TOKEN}y"])
     assert TOKEN not in stream.getvalue()
-    assert written(stream)[0]["list"] == [f"x{HIDDEN}y"]
+    assert written_lines(stream)[0]["list"] == [f"x{HIDDEN}y"]
 
 
-def test_our_own_tokens_are_known_by_their_looks(stream):
+def test_own_tokens_are_recognised_by_their_format(stream):
     token = new_token()
     structlog.get_logger("x").info(f"odd {token}", place=[token])
     assert token not in stream.getvalue()
 
 
-def test_what_is_no_secret_stays():
-    kept = {
+def test_other_values_are_not_redacted():
+    values = {
         "token_id": "01J0", "token_label": "laptop", "secret_name": "HF_TOKEN", "wait_s": 1.5, "ok": True,
         "url": "http://127.0.0.1:8642", "text": "8 GPUs for train-tokenizer of ann: basic training",
     }  # fmt: skip
-    assert {name: redacted(value, name) for name, value in kept.items()} == kept
+    assert {name: redacted(value, name) for name, value in values.items()} == values
 
 
-def test_something_that_cannot_be_shown_does_not_stop_the_log():
+def test_values_that_cannot_be_shown_are_replaced():
     class Bad:
         def __repr__(self):
             raise ZeroDivisionError
@@ -191,11 +197,11 @@ def test_something_that_cannot_be_shown_does_not_stop_the_log():
 
 
 @given(st.text(alphabet="tokensecrhash-=: '\"/bBarer.", max_size=400), st.text(max_size=20))
-def test_no_text_breaks_it(text, name):
+def test_redaction_accepts_any_text(text, name):
     assert isinstance(redacted(text, name), str)
 
 
-def test_long_texts_take_no_long_time():
+def test_long_texts_are_redacted_quickly():
     for text in ("a-" * 100_000, "token" * 40_000, "a" * 200_000, "x://" * 50_000, "token='" * 30_000):
         assert len(redact_text(text)) < 200_000
 
@@ -203,7 +209,7 @@ def test_long_texts_take_no_long_time():
 # -- uvicorn
 
 
-def test_requests_are_logged_as_fields_without_their_query():
+def test_requests_are_logged_as_fields_without_the_query():
     stream = io.StringIO()
     configure(stream=stream)
     app, ready = FastAPI(), threading.Event()
@@ -228,8 +234,8 @@ def test_requests_are_logged_as_fields_without_their_query():
     finally:
         server.should_exit = True
         thread.join(30)
-    (line,) = [line for line in written(stream) if line["logger"] == "uvicorn.access"]
+    (line,) = [line for line in written_lines(stream) if line["logger"] == "uvicorn.access"]
     assert (line["event"], line["method"], line["path"], line["status"]) == ("request", "GET", "/jobs/1", 200)
     assert line["client"].startswith("127.0.0.1:")
-    assert any(line["logger"] == "uvicorn.error" for line in written(stream))
+    assert any(line["logger"] == "uvicorn.error" for line in written_lines(stream))
     assert TOKEN not in stream.getvalue()

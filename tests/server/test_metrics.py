@@ -1,3 +1,5 @@
+"""Metrics: names, values and labels."""
+
 import re
 import shutil
 import subprocess
@@ -17,7 +19,7 @@ from gpusquad.server.metrics.meters import MAX_TENANT_LABELS
 from gpusquad.server.services.runtime.observer import Observer
 from tests.server.exposition import ANN, MIB, NOW_US, SAMPLE, Source, card, families, used_meters, values
 
-PROMISED = {
+DOCUMENTED = {
     "gpusquad_jobs", "gpusquad_queue_depth", "gpusquad_oldest_pending_seconds", "gpusquad_gpus",
     "gpusquad_usable_gang_gpus", "gpusquad_decisions", "gpusquad_cycle_seconds", "gpusquad_job_wait_seconds",
     "gpusquad_forecast_error_seconds", "gpusquad_http_requests", "gpusquad_http_request_seconds",
@@ -28,15 +30,15 @@ PROMISED = {
 }  # fmt: skip
 
 
-def read(snapshot):
+def meters_of(snapshot):
     return Meters(lambda: NOW_US, Source(snapshot))
 
 
-# -- names and form
+# -- names and format
 
 
-def test_everything_promised_is_there():
-    assert set(families(used_meters())) >= PROMISED
+def test_all_documented_metrics_are_exported():
+    assert set(families(used_meters())) >= DOCUMENTED
 
 
 def test_names_follow_the_conventions():
@@ -54,33 +56,33 @@ def test_names_follow_the_conventions():
             assert all(re.fullmatch(r"[a-z][a-z_]*", label) for label in sample.labels)
 
 
-def test_promtool_has_nothing_against_our_own():
+def test_promtool_accepts_our_metrics():
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian: prometheus)")
     text = used_meters().render()[0]
     found = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=60)
     complaints = (found.stdout + found.stderr).decode().splitlines()
-    assert [line for line in complaints if not line.startswith("DCGM_")] == []  # those names are not ours to choose
+    assert [line for line in complaints if not line.startswith("DCGM_")] == []  # DCGM chose those names
 
 
-def test_openmetrics_is_spoken_to_who_asks():
+def test_openmetrics_format_is_used_on_request():
     text, content_type = used_meters().render("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert list(openmetrics_families(text.decode()))
     assert used_meters().render()[1].startswith("text/plain")
 
 
-def test_two_services_in_one_process_do_not_meet():
-    one, other = used_meters(), Meters(lambda: NOW_US)
-    assert values(one, "gpusquad_preemptions_total") == {(): 1.0}
+def test_meters_of_two_services_are_independent():
+    first, other = used_meters(), Meters(lambda: NOW_US)
+    assert values(first, "gpusquad_preemptions_total") == {(): 1.0}
     assert values(other, "gpusquad_preemptions_total") == {(): 0.0}
 
 
-# -- what happens
+# -- events
 
 
-def test_the_scheduler_can_tell_its_meters():
+def test_meters_count_the_events_of_the_scheduler():
     meters = used_meters()
     assert isinstance(meters, Observer)
     assert {name for name in vars(Observer) if not name.startswith("_")} <= set(vars(Meters))
@@ -100,7 +102,7 @@ def test_known_values_start_at_zero():
     assert values(fresh, "gpusquad_decisions_total")[("start",)] == 0
 
 
-def test_labels_do_not_grow_with_what_users_think_up():
+def test_number_of_label_values_is_bounded():
     meters = Meters(lambda: NOW_US, Source(MetricsSnapshot(queues={f"late{n}": TenantQueue(1, n) for n in range(200)})))
     for number in range(1000):
         meters.started(f"tenant{number}", 1.0)
@@ -117,35 +119,35 @@ def test_labels_do_not_grow_with_what_users_think_up():
     assert values(meters, "gpusquad_oldest_pending_seconds") == {(OTHER,): 199}
 
 
-# -- what is
+# -- state
 
 
-def test_every_state_has_a_series_even_at_zero():
-    meters = read(MetricsSnapshot({"pending": 3}, cards=[card(state="shared"), card(1, "free")]))
+def test_every_state_has_a_series():
+    meters = meters_of(MetricsSnapshot({"pending": 3}, cards=[card(state="shared"), card(1, "free")]))
     assert values(meters, "gpusquad_jobs") == {(state,): 3.0 * (state == "pending") for state in JobState}
     assert values(meters, "gpusquad_gpus") == {
         ("free",): 1, ("busy",): 0, ("shared",): 1, ("taken_outside",): 0, ("cordoned",): 0, ("drained",): 0
     }  # fmt: skip
 
 
-def test_fragments_show_as_gpus_that_large_gangs_cannot_use():
-    assert values(read(MetricsSnapshot(usable={1: 7, 2: 3, 4: 1, 8: 0})), "gpusquad_usable_gang_gpus") == {
+def test_usable_gpus_shrink_with_gang_size_when_fragmented():
+    assert values(meters_of(MetricsSnapshot(usable={1: 7, 2: 3, 4: 1, 8: 0})), "gpusquad_usable_gang_gpus") == {
         ("1",): 7, ("2",): 6, ("4",): 4, ("8",): 0
     }  # fmt: skip
 
 
-def test_a_snapshot_from_rows():
+def test_snapshot_counts_jobs_and_queues():
     rows = [
         SimpleNamespace(tenant="a", state="pending", submitted_us=NOW_US - 90_000_000),
         SimpleNamespace(tenant="a", state="pending", submitted_us=NOW_US - 30_000_000),
         SimpleNamespace(tenant="b", state="running", submitted_us=0),
     ]
-    made = snapshot_of(rows, NOW_US, tenants=["b"], finished={"failed": 4})
-    assert made.jobs == {"pending": 2, "running": 1, "failed": 4}
-    assert made.queues == {"a": TenantQueue(2, 90.0), "b": TenantQueue(0, 0.0)}
+    snapshot = snapshot_of(rows, NOW_US, tenants=["b"], finished={"failed": 4})
+    assert snapshot.jobs == {"pending": 2, "running": 1, "failed": 4}
+    assert snapshot.queues == {"a": TenantQueue(2, 90.0), "b": TenantQueue(0, 0.0)}
 
 
-def test_a_source_that_fails_takes_nothing_else_along():
+def test_failing_source_leaves_other_metrics():
     meters = used_meters(RuntimeError("the store is away"))
     assert values(meters, "gpusquad_snapshot_up") == {(): 0}
     assert values(meters, "gpusquad_preemptions_total") == {(): 1}
@@ -153,11 +155,11 @@ def test_a_source_that_fails_takes_nothing_else_along():
     assert values(used_meters(), "gpusquad_snapshot_up") == {(): 1}
 
 
-# -- cards, as DCGM names them
+# -- cards, with DCGM names
 
 
-def test_cards_speak_the_units_of_dcgm():
-    meters = read(MetricsSnapshot(cards=[card(jobs=(ANN,), sample=SAMPLE)]))
+def test_card_metrics_have_the_units_and_labels_of_dcgm():
+    meters = meters_of(MetricsSnapshot(cards=[card(jobs=(ANN,), sample=SAMPLE)]))
     expected = {
         "GPU_UTIL": 50, "FB_USED": 250, "FB_FREE": 750, "POWER_USAGE": 321.5, "GPU_TEMP": 60, "SM_CLOCK": 1980,
         "MEM_CLOCK": 3201, "XID_ERRORS": 0,
@@ -171,23 +173,23 @@ def test_cards_speak_the_units_of_dcgm():
         }  # fmt: skip
 
 
-def test_what_a_card_does_not_tell_is_left_out():
+def test_unknown_values_of_a_card_are_left_out():
     samples = [{"power_w": None, "memory_used_bytes": 5 * MIB}, None, {}]
-    meters = read(MetricsSnapshot(cards=[card(index, sample=sample) for index, sample in enumerate(samples)]))
+    meters = meters_of(MetricsSnapshot(cards=[card(index, sample=sample) for index, sample in enumerate(samples)]))
     assert families(meters)["DCGM_FI_DEV_POWER_USAGE"] == []
     assert len(families(meters)["DCGM_FI_DEV_FB_FREE"]) == 1
 
 
-def test_a_card_that_fell_silent_still_tells_its_error():
+def test_card_without_samples_still_has_its_xid_error():
     lost = card(0, "cordoned", cause="Xid 79: fallen off the bus")
-    meters = read(MetricsSnapshot(cards=[lost, card(1, "cordoned", cause="by ann")]))
+    meters = meters_of(MetricsSnapshot(cards=[lost, card(1, "cordoned", cause="by ann")]))
     assert [sample.value for sample in families(meters)["DCGM_FI_DEV_XID_ERRORS"]] == [79]
     assert families(meters)["DCGM_FI_DEV_GPU_UTIL"] == []
 
 
-def test_a_shared_card_stays_one_series():
+def test_shared_card_has_one_series():
     bob = type(ANN)("01J1", "x", "bob", "vision")
-    meters = read(MetricsSnapshot(cards=[card(state="shared", jobs=(bob, ANN), sample=SAMPLE)]))
+    meters = meters_of(MetricsSnapshot(cards=[card(state="shared", jobs=(bob, ANN), sample=SAMPLE)]))
     (sample,) = families(meters)["DCGM_FI_DEV_GPU_UTIL"]
     assert (sample.labels["job_id"], sample.labels["user"], sample.labels["tenant"]) == (
         "01J0,01J1",
@@ -196,9 +198,11 @@ def test_a_shared_card_stays_one_series():
     )
 
 
-def test_hostile_labels_keep_the_page_readable():
+def test_hostile_label_values_are_sanitised():
     evil = type(ANN)("01J0", "x", 'a"b\\c\n\ud800', "t\x00" * 500)
-    meters = read(MetricsSnapshot(queues={'x"\n\ud800': TenantQueue(1, 1)}, cards=[card(jobs=(evil,), sample=SAMPLE)]))
+    meters = meters_of(
+        MetricsSnapshot(queues={'x"\n\ud800': TenantQueue(1, 1)}, cards=[card(jobs=(evil,), sample=SAMPLE)])
+    )
     (sample,) = families(meters)["DCGM_FI_DEV_GPU_UTIL"]
     assert sample.labels["user"] == 'a"b\\c'
     assert len(sample.labels["tenant"]) <= 64
@@ -225,7 +229,7 @@ def served():
     return TestClient(app, raise_server_exceptions=False), meters
 
 
-def test_requests_count_by_route_not_by_path(served):
+def test_requests_are_counted_by_route_not_by_path(served):
     client, meters = served
     for path in ("/jobs/1", "/jobs/2", "/jobs/bad", "/nowhere/1", "/nowhere/2", "/events"):
         client.get(path)

@@ -1,3 +1,5 @@
+"""Text of notices."""
+
 import re
 import unicodedata
 
@@ -24,7 +26,7 @@ def event(kind="failed", cause="", data=None, attempt=0):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_says_which_job_why_and_what_to_do(kind):
+def test_every_kind_has_job_cause_and_cure(kind):
     message = write(kind, job(), event(cause="card 3 fell off the bus"))
     assert message.title.startswith("train ")
     assert f"Job train ({JOB_ID}) of ann in vision, 8 GPUs, attempt 1." in message.body
@@ -32,7 +34,7 @@ def test_every_kind_says_which_job_why_and_what_to_do(kind):
     assert "What to do: " in message.body
 
 
-def test_every_verb_in_a_notice_is_one_that_people_have():
+def test_every_command_in_a_notice_exists():
     texts = [write(kind, job(), event()).body for kind in KINDS] + [
         digest(["a"]).body,
         write("failed", job(result={"oom": True}), event()).body,
@@ -42,20 +44,20 @@ def test_every_verb_in_a_notice_is_one_that_people_have():
     assert named <= set(verbs())
 
 
-def test_a_failure_names_the_first_task_and_its_end():
+def test_failure_names_the_first_task_and_its_end():
     body = write("failed", job(result={"task": 3, "exit_code": 1, "signal": None, "oom": False}), event()).body
     assert "Task 3 ended with exit code 1 first." in body
     body = write("failed", job(result={"task": 3, "exit_code": None, "signal": 9, "oom": False}), event()).body
     assert "Task 3 was ended by signal 9 first." in body
 
 
-def test_out_of_memory_has_a_cure_of_its_own():
+def test_out_of_memory_has_its_own_cure():
     body = write("failed", job(result={"task": 0, "exit_code": None, "signal": 9, "oom": True}), event()).body
     assert "ran out of memory" in body
     assert "Request more memory" in body
 
 
-def test_a_moved_start_tells_both_times():
+def test_moved_start_has_both_times():
     moved = event(
         "eta_moved",
         "the job ahead runs longer",
@@ -66,33 +68,34 @@ def test_a_moved_start_tells_both_times():
 
 
 @pytest.mark.parametrize("data", [None, {}, {"start_us": None}, {"start_us": "soon"}, {"start_us": 10**30}])
-def test_a_moved_start_without_times_is_still_told(data):
+def test_moved_start_without_times_is_still_reported(data):
     assert "Expected start" not in write("eta_moved", job(), event("eta_moved", data=data)).body
 
 
-def test_a_hostile_name_stays_on_its_line():
+def test_hostile_name_stays_on_its_line():
     message = write("failed", job("evil\r\nCause: none\x1b[2J\u202e\u2028x"), event(cause="a\nWhat to do: pay"))
     assert message.title == "evil Cause: none [2J x has failed"
     assert [line.split(":")[0] for line in message.body.splitlines()[1:]] == ["Cause", "What to do"]
 
 
-def test_no_braces_of_a_name_are_filled_in():
+def test_braces_in_a_name_are_not_replaced():
     assert "{id}" in write("failed", job("{id}{0}"), event()).title
 
 
 @given(st.sampled_from(KINDS), st.text(), st.text())
-def test_whatever_the_names_the_notice_is_bounded_plain_text(kind, name, cause):
+def test_notice_is_bounded_plain_text_for_any_name(kind, name, cause):
     message = write(kind, job(name * 50), event(cause=cause * 200))
     assert len(message.title) <= MAX_TITLE_CHARS
     assert len(message.body) <= MAX_CAUSE_CHARS + 700
     assert "\n" not in message.title
     assert all(
-        unicodedata.category(sign) not in {"Cc", "Cs"} for sign in (message.title + message.body).replace("\n", "")
+        unicodedata.category(character) not in {"Cc", "Cs"}
+        for character in (message.title + message.body).replace("\n", "")
     )
     (message.title + message.body).encode()
 
 
-def test_many_notices_become_one_of_bounded_length():
+def test_digest_has_a_bounded_length():
     message = digest([f"job {number} has finished" for number in range(1000)])
     assert message.title == "1000 notices"
     assert message.body.splitlines()[0] == "job 0 has finished"
@@ -101,13 +104,13 @@ def test_many_notices_become_one_of_bounded_length():
 
 
 @given(st.text(), st.integers(2, 50))
-def test_one_line_is_one_line_and_no_longer_than_asked(text, most):
+def test_one_line_is_one_line_within_the_limit(text, most):
     line = one_line(text, most)
     assert len(line) <= most
     assert len(line.splitlines()) <= 1
 
 
-def test_one_line_shows_that_it_cut():
+def test_one_line_marks_a_cut():
     assert one_line("abcdef", 6) == "abcdef"
     assert one_line("abcdefg", 6) == "abcde…"
     assert one_line("a" + " " * 1000 + "b", 6).endswith("…")

@@ -1,3 +1,5 @@
+"""Outbox and loop of notices: writing, sending, retries and digests."""
+
 import threading
 from types import SimpleNamespace
 
@@ -28,15 +30,15 @@ class Clock:
 
 
 class FakeSender:
-    """Fails as often as told."""
+    """Raises the given failures first, then sends."""
 
     def __init__(self, *failures):
         self.failures = list(failures)
         self.sent = []
-        self.tried = []
+        self.attempts = []
 
     def send(self, url, title, body):
-        self.tried.append((url, title))
+        self.attempts.append((url, title))
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
@@ -61,9 +63,9 @@ def clock():
 
 
 def outbox(database, sender, clock, **options):
-    counted = []
-    made = Outbox(database, sender, clock, count=counted.append, **options)
-    return made, counted
+    counts = []
+    box = Outbox(database, sender, clock, count=counts.append, **options)
+    return box, counts
 
 
 def add_rule(database, url="slack://a", user="ann", kinds=("failed", "started")):
@@ -83,52 +85,52 @@ def rows(database, state=None):
         return list(reversed(notices.outbox(c, state).items))
 
 
-# -- what is written
+# -- writing
 
 
-def test_a_notice_is_written_with_the_event_or_not_at_all(database, clock):
+def test_notice_is_written_in_the_transaction_of_its_event(database, clock):
     add_rule(database)
     box, _ = outbox(database, FakeSender(), clock)
 
-    def undone():
+    def write_and_roll_back():
         with database.write() as c:
             assert box.enqueue(c, FAILED, JOB, notices.rules(c)) == 1
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        undone()
+        write_and_roll_back()
     assert rows(database) == []
     assert fail_job(database, box, clock) == 1
     assert [(row.kind, row.job_id, row.state) for row in rows(database)] == [("failed", JOB.id, "waiting")]
 
 
-def test_only_the_owner_hears_and_only_what_was_asked_for(database, clock):
+def test_only_the_owner_gets_notices_of_the_requested_kinds(database, clock):
     add_rule(database, kinds=["started"])
     add_rule(database, user="bob")
     box, _ = outbox(database, FakeSender(), clock)
     assert fail_job(database, box, clock) == 0
-    asked = JobRow(**{name: getattr(JOB, name) for name in JOB.__slots__} | {"spec": {"notify": ["failed"]}})
-    assert fail_job(database, box, clock, asked) == 1
+    job_with_notify = JobRow(**{name: getattr(JOB, name) for name in JOB.__slots__} | {"spec": {"notify": ["failed"]}})
+    assert fail_job(database, box, clock, job_with_notify) == 1
 
 
-def test_what_the_scheduler_tells_becomes_notices(database, clock):
+def test_events_of_the_scheduler_become_notices(database, clock):
     add_rule(database)
     box, _ = outbox(database, FakeSender(), clock)
-    told = [
+    batch = [
         SimpleNamespace(row=JOB, at_us=5, kind=kind, cause="why", actor="", data=None) for kind in ("failed", "updated")
     ]
     with database.write() as c:
-        box.note(c, told)
+        box.note(c, batch)
     assert [(row.kind, row.created_us) for row in rows(database)] == [("failed", 5)]
 
 
-# -- what is sent
+# -- sending
 
 
-def test_a_webhook_that_fails_first_gets_it_later(database, clock):
+def test_notice_is_retried_when_the_webhook_fails(database, clock):
     with webhook(500, 503, 200) as hook:
         add_rule(database, hook.url("/s3cret"))
-        box, counted = outbox(database, ChannelSender(AllowList.parse(["json@127.0.0.1"])), clock)
+        box, counts = outbox(database, ChannelSender(AllowList.parse(["json@127.0.0.1"])), clock)
         fail_job(database, box, clock)
         assert box.deliver_due() == 1
         (row,) = rows(database)
@@ -139,32 +141,32 @@ def test_a_webhook_that_fails_first_gets_it_later(database, clock):
         assert box.deliver_due() == 1
         clock.at_us += 30 * S
         assert box.deliver_due() == 1
-    assert len(hook.got) == 3
-    assert hook.got[2]["title"] == "train has failed"
-    assert "exit code 1" in hook.got[2]["message"]
+    assert len(hook.received) == 3
+    assert hook.received[2]["title"] == "train has failed"
+    assert "exit code 1" in hook.received[2]["message"]
     assert [(row.state, row.error) for row in rows(database)] == [("sent", "")]
-    assert counted == ["retried", "retried", "sent"]
+    assert counts == ["retried", "retried", "sent"]
     assert box.next_due_us() is None
 
 
-def test_the_waits_double_up_to_the_longest(database, clock):
+def test_retry_delays_double_up_to_the_maximum(database, clock):
     add_rule(database)
     box, _ = outbox(database, FakeSender(*[SendFailed("no")] * 9), clock, backoff=Backoff(10, 100, tries=8))
     fail_job(database, box, clock)
-    waits = []
+    delays_s = []
     while box.deliver_due():
         (row,) = rows(database)
-        waits.append((row.next_us - clock()) // S)
+        delays_s.append((row.next_us - clock()) // S)
         clock.at_us = row.next_us
-    assert waits[:-1] == [10, 20, 40, 80, 100, 100, 100]
+    assert delays_s[:-1] == [10, 20, 40, 80, 100, 100, 100]
     assert row.state == "dead"
     assert row.tries == 8
 
 
-def test_a_dead_notice_can_be_tried_again(database, clock):
+def test_dead_notice_can_be_retried(database, clock):
     add_rule(database)
     sender = FakeSender(SendFailed("gone", permanent=True))
-    box, counted = outbox(database, sender, clock)
+    box, counts = outbox(database, sender, clock)
     fail_job(database, box, clock)
     box.deliver_due()
     (row,) = rows(database, "dead")
@@ -174,10 +176,10 @@ def test_a_dead_notice_can_be_tried_again(database, clock):
     assert not box.retry(10**6)
     box.deliver_due()
     assert [title for _, title, _ in sender.sent] == ["train has failed"]
-    assert counted == ["dead", "sent"]
+    assert counts == ["dead", "sent"]
 
 
-def test_old_news_is_given_up(database, clock):
+def test_old_notice_is_not_retried(database, clock):
     add_rule(database)
     box, _ = outbox(database, FakeSender(SendFailed("no")), clock, backoff=Backoff(give_up_s=60))
     fail_job(database, box, clock)
@@ -186,7 +188,7 @@ def test_old_news_is_given_up(database, clock):
     assert [row.state for row in rows(database)] == ["dead"]
 
 
-def test_a_broken_channel_does_not_hold_up_the_others(database, clock):
+def test_broken_channel_does_not_delay_others(database, clock):
     add_rule(database, "slack://broken")
     add_rule(database, "slack://works")
 
@@ -197,28 +199,28 @@ def test_a_broken_channel_does_not_hold_up_the_others(database, clock):
             super().send(url, title, body)
 
     sender = Sender()
-    box, counted = outbox(database, sender, clock)
+    box, counts = outbox(database, sender, clock)
     fail_job(database, box, clock)
     assert box.deliver_due() == 2
     assert [url for url, _, _ in sender.sent] == ["slack://works"]
     assert [row.error for row in rows(database, "waiting")] == ["failed with ValueError"]
-    assert sorted(counted) == ["retried", "sent"]
+    assert sorted(counts) == ["retried", "sent"]
 
 
-def test_one_channel_gets_its_notices_in_order_and_waits_after_a_failure(database, clock):
+def test_notices_of_a_channel_stay_in_order_after_a_failure(database, clock):
     add_rule(database)
     sender = FakeSender(SendFailed("no"))
     box, _ = outbox(database, sender, clock)
     for name in ("a", "b"):
         fail_job(database, box, clock, JobRow(name, name, "vision", "ann"))
     box.deliver_due()
-    assert [title for _, title in sender.tried] == ["a has failed"]
+    assert [title for _, title in sender.attempts] == ["a has failed"]
     clock.at_us += 15 * S
     box.deliver_due()
     assert [title for _, title, _ in sender.sent] == ["a has failed", "b has failed"]
 
 
-def test_many_at_once_go_as_one(database, clock):
+def test_many_notices_are_sent_as_one_digest(database, clock):
     add_rule(database)
     sender = FakeSender(SendFailed("no"))
     box, _ = outbox(database, sender, clock)
@@ -233,7 +235,7 @@ def test_many_at_once_go_as_one(database, clock):
     assert {row.state for row in rows(database)} == {"sent"}
 
 
-def test_a_rule_that_goes_takes_its_notices_along(database, clock):
+def test_notices_of_a_removed_rule_are_not_sent(database, clock):
     rule = add_rule(database)
     box, _ = outbox(database, FakeSender(), clock)
     fail_job(database, box, clock)
@@ -243,12 +245,12 @@ def test_a_rule_that_goes_takes_its_notices_along(database, clock):
     assert box.next_due_us() is None
 
 
-def test_nothing_is_sent_inside_a_transaction(database, clock):
+def test_notices_are_sent_outside_of_transactions(database, clock):
     add_rule(database)
 
     class Sender(FakeSender):
         def send(self, url, title, body):
-            with database.write():  # would wait for itself, or for ever, if the outbox held the lock
+            with database.write():  # would deadlock if the outbox held the lock
                 super().send(url, title, body)
 
     sender = Sender()
@@ -258,10 +260,10 @@ def test_nothing_is_sent_inside_a_transaction(database, clock):
     assert len(sender.sent) == 1
 
 
-def test_a_store_that_is_away_after_sending_does_not_make_it_twice(database, clock, monkeypatch):
+def test_notice_is_sent_once_when_the_store_fails_after_sending(database, clock, monkeypatch):
     add_rule(database)
     sender = FakeSender()
-    box, counted = outbox(database, sender, clock)
+    box, counts = outbox(database, sender, clock)
     fail_job(database, box, clock)
     with monkeypatch.context() as broken:
         broken.setattr(notices, "sent", lambda *_: (_ for _ in ()).throw(StoreUnavailable("disk full")))
@@ -271,14 +273,14 @@ def test_a_store_that_is_away_after_sending_does_not_make_it_twice(database, clo
             box.deliver_due()
     assert box.deliver_due() == 0
     assert len(sender.sent) == 1
-    assert counted == ["sent"]
+    assert counts == ["sent"]
     assert [row.state for row in rows(database)] == ["sent"]
 
 
-# -- the thread
+# -- thread
 
 
-def test_the_loop_sends_when_woken_and_stops_when_told(database, clock):
+def test_loop_sends_when_woken_and_stops_on_request(database, clock):
     with webhook() as hook:
         add_rule(database, hook.url())
         sender = ChannelSender(AllowList.parse(["json@127.0.0.1"]))
@@ -294,41 +296,41 @@ def test_the_loop_sends_when_woken_and_stops_when_told(database, clock):
     assert [row.state for row in rows(database)] == ["sent", "sent"]
 
 
-def test_the_loop_outlives_a_store_that_is_away(database, clock, monkeypatch):
+def test_loop_survives_errors_of_the_store(database, clock, monkeypatch):
     add_rule(database)
     sent = threading.Event()
     sender = SimpleNamespace(send=lambda *_: sent.set())
     box, _ = outbox(database, sender, clock)
     fail_job(database, box, clock)
-    asked, deliver = threading.Event(), box.deliver_due
+    was_called, deliver = threading.Event(), box.deliver_due
     answers = [StoreUnavailable("away"), ZeroDivisionError()]
 
-    def shaky():
+    def deliver_after_errors():
         if answers:
             error = answers.pop(0)
-            asked.set()
+            was_called.set()
             raise error
         return deliver()
 
-    monkeypatch.setattr(box, "deliver_due", shaky)
+    monkeypatch.setattr(box, "deliver_due", deliver_after_errors)
     loop = NoticeLoop(box, sender)
     loop.start()
     while answers:
-        assert asked.wait(30)
-        asked.clear()
+        assert was_called.wait(30)
+        was_called.clear()
         loop.wake()
     loop.wake()
     assert sent.wait(30)
     loop.stop()
 
 
-def test_an_event_that_nobody_hears_of_wakes_nobody(database, clock):
+def test_event_without_notices_does_not_wake_the_loop(database, clock):
     loop = NoticeLoop(outbox(database, FakeSender(), clock)[0], ChannelSender())
     loop.heard([(1, SimpleNamespace(row=JOB, kind="updated"))])
     assert not loop._woken.is_set()
 
 
-def test_a_channel_can_be_tested_at_once(database, clock):
+def test_channel_test_returns_the_error_immediately(database, clock):
     sender = ChannelSender(AllowList.parse(["json@127.0.0.1"]))
     loop = NoticeLoop(outbox(database, sender, clock)[0], sender)
     with webhook(200, 404) as hook:

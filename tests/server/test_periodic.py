@@ -1,4 +1,4 @@
-"""Something done again and again."""
+"""PeriodicTask: a function called at intervals."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gpusquad.store.database import StoreUnavailable
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), OSError("full"), ValueError("wrong")])
-def test_one_that_fails_is_not_the_last(error: Exception) -> None:
-    times, again = [], threading.Event()
+def test_task_is_called_again_after_an_error(error: Exception) -> None:
+    calls, again = [], threading.Event()
 
     def do() -> None:
-        times.append(1)
-        if len(times) == 1:
+        calls.append(1)
+        if len(calls) == 1:
             raise error
         again.set()
 
-    regularly = PeriodicTask("test", 0.001, do, "it failed")
-    regularly.start()
+    task = PeriodicTask("test", 0.001, do, "it failed")
+    task.start()
     assert again.wait(30.0)
-    regularly.close()
+    task.close()
 
 
-def test_it_can_be_closed_before_it_began() -> None:
+def test_task_can_be_closed_before_its_start() -> None:
     PeriodicTask("test", 0.001, lambda: None, "it failed").close()

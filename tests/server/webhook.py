@@ -1,4 +1,4 @@
-"""A webhook on this machine that answers as it is told."""
+"""A local webhook with scripted answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 
 class Webhook:
-    """What came in, and what to answer: one status a request, the last one for all that follow."""
+    """Received requests and the answers: one status per request, the last one for all later requests."""
 
     def __init__(self, statuses: Sequence[int], headers: dict[str, str]) -> None:
         self.statuses = list(statuses)
         self.headers = headers
-        self.got: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.arrived = threading.Semaphore(0)
         self.port = 0
@@ -32,7 +32,7 @@ def webhook(*statuses: int, headers: dict[str, str] | None = None) -> Iterator[W
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            hook.got.append(json.loads(body))
+            hook.received.append(json.loads(body))
             hook.paths.append(self.path)
             status = hook.statuses.pop(0) if len(hook.statuses) > 1 else hook.statuses[0]
             self.send_response(status)

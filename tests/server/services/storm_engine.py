@@ -1,4 +1,4 @@
-"""An engine for storms: it keeps its own books, forgets no launch, and may be slow, deaf or late."""
+"""Engine for the stress tests: checks the contract and can be slow, lose calls or delay reports."""
 
 from __future__ import annotations
 
@@ -15,68 +15,70 @@ Key = tuple[str, int]
 
 @dataclass
 class StormEngine:
-    """Holds its callers to the contract and is itself as difficult as the contract allows."""
+    """Checks that its callers keep the engine contract, and behaves as badly as the contract allows."""
 
     cluster: Cluster
     before_launch: Callable[[Launch], None] = lambda launch: None
     report: Callable[[Report], None] = lambda report: None
     running: dict[Key, Launch] = field(default_factory=dict)
-    told_to_go: dict[Key, str] = field(default_factory=dict)
+    stopping: dict[Key, str] = field(default_factory=dict)
     ends: dict[Key, AttemptEnded] = field(default_factory=dict)
-    """How each attempt that is over ended: what its status file says."""
+    """How each finished attempt ended, as its status file would report it."""
     launches: set[Key] = field(default_factory=set)
-    said: list[Report] = field(default_factory=list)
-    unsaid: list[Report] = field(default_factory=list)
-    """Reports that are on their way."""
-    wrong: list[str] = field(default_factory=list)
-    """Launches that ought not to have been."""
+    sent: list[Report] = field(default_factory=list)
+    undelivered: list[Report] = field(default_factory=list)
+    """Reports that the scheduler has not received yet."""
+    invalid_launches: list[str] = field(default_factory=list)
+    """Launches that broke the contract, as messages."""
     slow_to_stop: bool = False
-    late: bool = False
-    """Reports wait until they are sent on."""
-    hears: int | None = None
-    """So many more calls arrive, then none: the service dies while it tells us. None: all."""
-    refuses: int = 0
-    """So many launches fail at once."""
-    breaks: int = 0
-    """So many launches raise."""
+    delays_reports: bool = False
+    """Whether reports wait until `deliver` is called."""
+    calls_left: int | None = None
+    """Number of calls that still arrive before the service crashes. None: no crash."""
+    launches_to_refuse: int = 0
+    """Number of next launches that fail immediately."""
+    launches_to_raise: int = 0
+    """Number of next launches that raise."""
 
     # -- called by the scheduler -----------------------------------------------------------------------------------
 
     def launch(self, launch: Launch) -> None:
-        if not self._arrives():
+        if not self._is_received():
             return
         key = (launch.job_id, launch.attempt)
         try:
             assert key not in self.launches, f"{key} is launched twice"
             assert key not in self.ends, f"{key} is launched after it was given up"
             self.before_launch(launch)
-            self.check_books({**self.running, key: launch})
+            self.check_cards({**self.running, key: launch})
         except AssertionError as error:
-            self.wrong.append(str(error))  # the scheduler catches what a launch raises
+            self.invalid_launches.append(
+                str(error)
+            )  # recorded too, because the scheduler catches exceptions of a launch
             raise
         self.launches.add(key)
-        if self.breaks:
-            self.breaks -= 1
+        if self.launches_to_raise:
+            self.launches_to_raise -= 1
             raise RuntimeError("no more processes")
-        if self.refuses:
-            self.refuses -= 1
-            self._over(AttemptEnded(*key, "failed", "no such command", never_started=True))
+        if self.launches_to_refuse:
+            self.launches_to_refuse -= 1
+            self._record_end(AttemptEnded(*key, "failed", "no such command", never_started=True))
             return
         self.running[key] = launch
-        self._say(AttemptStarted(*key, (1,)))
+        self._report(AttemptStarted(*key, (1,)))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
-        if not self._arrives():
+        if not self._is_received():
             return
         key = (job_id, attempt)
         if key in self.running:
-            self.told_to_go[key] = cause
+            self.stopping[key] = cause
             if not self.slow_to_stop:
                 self.end(key, "stopped", cause)
         elif key in self.ends:
-            self._say(self.ends[key])
+            self._report(self.ends[key])
         else:
-            self._over(AttemptEnded(*key, "lost", "unknown", never_started=True))
+            self._record_end(AttemptEnded(*key, "lost", "unknown", never_started=True))
 
     def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None: ...
 
@@ -86,16 +88,16 @@ class StormEngine:
         return (0,) * tasks
 
     def recover(self, attempts: Sequence[Key]) -> None:
-        self.unsaid.clear()
+        self.undelivered.clear()
         orphans = self.running.keys() - set(attempts)
         assert not orphans, f"{orphans} run and the store does not know"
         for key in attempts:
             if key in self.running:
-                self._say(AttemptStarted(*key, (1,)))
+                self._report(AttemptStarted(*key, (1,)))
             elif key in self.ends:
-                self._say(self.ends[key])
+                self._report(self.ends[key])
             else:
-                self._over(AttemptEnded(*key, "lost", "it was never started", never_started=True))
+                self._record_end(AttemptEnded(*key, "lost", "it was never started", never_started=True))
 
     def close(self) -> None: ...
 
@@ -103,23 +105,23 @@ class StormEngine:
 
     def end(self, key: Key, how: str = "succeeded", cause: str = "") -> None:
         del self.running[key]
-        self.told_to_go.pop(key, None)
-        self._over(AttemptEnded(*key, how, cause))  # type: ignore[arg-type]
+        self.stopping.pop(key, None)
+        self._record_end(AttemptEnded(*key, how, cause))  # type: ignore[arg-type]
 
-    def send_on(self, number: int | None = None) -> None:
-        """The reports on their way arrive, the oldest first."""
-        for _ in range(len(self.unsaid) if number is None else min(number, len(self.unsaid))):
-            self._send(self.unsaid.pop(0))
+    def deliver(self, number: int | None = None) -> None:
+        """Deliver the first `number` delayed reports, or all of them, oldest first."""
+        for _ in range(len(self.undelivered) if number is None else min(number, len(self.undelivered))):
+            self._send(self.undelivered.pop(0))
 
-    def say_again(self, at: int) -> None:
-        """A report that came before comes once more."""
-        if self.said:
-            self.report(self.said[at % len(self.said)])
+    def resend(self, at: int) -> None:
+        """Deliver an earlier report a second time."""
+        if self.sent:
+            self.report(self.sent[at % len(self.sent)])
 
-    # -- books -----------------------------------------------------------------------------------------------------
+    # -- card accounting -------------------------------------------------------------------------------------------
 
-    def check_books(self, running: dict[Key, Launch] | None = None) -> None:
-        """No card is held by two, nor given away in more parts than it has."""
+    def check_cards(self, running: dict[Key, Launch] | None = None) -> None:
+        """Check that no whole card has two holders and that no card's memory or SMs are oversubscribed."""
         whole, memory, sm = Counter(), Counter(), Counter()
         for launch in (self.running if running is None else running).values():
             for task in launch.tasks:
@@ -132,28 +134,28 @@ class StormEngine:
         for card, holders in whole.items():
             assert holders == 1, f"{card} is held by {holders}"
             assert memory[card] == sm[card] == 0, f"{card} is held whole and shared"
-        there = {card.id: card.memory_bytes for node in self.cluster.nodes for card in node.cards}
+        capacity_bytes = {card.id: card.memory_bytes for node in self.cluster.nodes for card in node.cards}
         for card in memory:
-            assert memory[card] <= there[card], f"{card} gives {memory[card]} bytes"
+            assert memory[card] <= capacity_bytes[card], f"{card} gives {memory[card]} bytes"
             assert sm[card] <= 1000, f"{card} gives {sm[card]} thousandths"
 
-    def _arrives(self) -> bool:
-        if self.hears is None:
+    def _is_received(self) -> bool:
+        if self.calls_left is None:
             return True
-        self.hears -= 1
-        return self.hears >= 0
+        self.calls_left -= 1
+        return self.calls_left >= 0
 
-    def _over(self, report: AttemptEnded) -> None:
+    def _record_end(self, report: AttemptEnded) -> None:
         self.ends[report.job_id, report.attempt] = report
-        self._say(report)
+        self._report(report)
 
-    def _say(self, report: Report) -> None:
-        if self.late:
-            self.unsaid.append(report)
+    def _report(self, report: Report) -> None:
+        if self.delays_reports:
+            self.undelivered.append(report)
         else:
-            self.send_on()
+            self.deliver()
             self._send(report)
 
     def _send(self, report: Report) -> None:
-        self.said.append(report)
+        self.sent.append(report)
         self.report(report)

@@ -1,4 +1,4 @@
-"""Errors and calibration of predicted run times, against counting by hand."""
+"""Errors and calibration of predicted run times, compared with a direct computation."""
 
 from __future__ import annotations
 
@@ -34,34 +34,40 @@ def at(row: RunForecastRow, level: float) -> int:
 
 
 @given(st.lists(rows(), max_size=12))
-def test_errors_are_what_counting_by_hand_gives(found: list[RunForecastRow]) -> None:
-    got = errors("all", found)
-    judged = [row for row in found if row.levels and row.how in ("succeeded", "failed")]
-    assert (got["count"], got["cut"]) == (len(judged), sum(row.how in CUT for row in found))
-    if not judged:
-        assert got["median_ratio"] is got["pinball_s"] is None
+def test_errors_equal_a_direct_computation(found: list[RunForecastRow]) -> None:
+    result = errors("all", found)
+    scored = [row for row in found if row.levels and row.how in ("succeeded", "failed")]
+    assert (result["count"], result["cut"]) == (len(scored), sum(row.how in CUT for row in found))
+    if not scored:
+        assert result["median_ratio"] is result["pinball_s"] is None
         assert record(found) is None
         return
-    truths = [(row, row.truth_us or 0) for row in judged]
-    off = [abs(truth - at(row, 0.5)) for row, truth in truths]
-    assert got["median_ratio"] == pytest.approx(median(o / truth for o, (_, truth) in zip(off, truths, strict=True)))
-    assert got["mean_error_s"] == pytest.approx(mean(off) / SECOND_US)
-    for level, part in ((0.5, got["within_p50"]), (0.9, got["within_p90"]), (0.99, got["within_p99"])):
-        assert part == pytest.approx(mean(truth <= at(row, level) for row, truth in truths))
-    assert got["bias"] == pytest.approx(median(log(truth / at(row, 0.5)) for row, truth in truths), abs=1e-9)
+    truths = [(row, row.truth_us or 0) for row in scored]
+    deviations_us = [abs(truth - at(row, 0.5)) for row, truth in truths]
+    assert result["median_ratio"] == pytest.approx(
+        median(deviation_us / truth for deviation_us, (_, truth) in zip(deviations_us, truths, strict=True))
+    )
+    assert result["mean_error_s"] == pytest.approx(mean(deviations_us) / SECOND_US)
+    for level, fraction in ((0.5, result["within_p50"]), (0.9, result["within_p90"]), (0.99, result["within_p99"])):
+        assert fraction == pytest.approx(mean(truth <= at(row, level) for row, truth in truths))
+    assert result["bias"] == pytest.approx(median(log(truth / at(row, 0.5)) for row, truth in truths), abs=1e-9)
     losses = [
         level * (truth - at(row, level)) if truth > at(row, level) else (1 - level) * (at(row, level) - truth)
         for row, truth in truths
         for level in LEVELS
     ]
-    assert got["pinball_s"] == pytest.approx(mean(losses) / SECOND_US)
-    said = record(found)
-    assert said is not None
-    assert (said.count, said.within_ratio, said.median_ratio) == (got["count"], got["within_p90"], got["median_ratio"])
+    assert result["pinball_s"] == pytest.approx(mean(losses) / SECOND_US)
+    summary = record(found)
+    assert summary is not None
+    assert (summary.count, summary.within_ratio, summary.median_ratio) == (
+        result["count"],
+        result["within_p90"],
+        result["median_ratio"],
+    )
 
 
 @given(st.lists(rows(), max_size=30), st.integers(0, 10))
-def test_every_run_is_in_one_tenant_and_one_source(found: list[RunForecastRow], points: int) -> None:
+def test_every_run_is_counted_in_one_tenant_and_one_source(found: list[RunForecastRow], points: int) -> None:
     made = report(found, points)
     total = errors("all", found)
     for table in (made.tenants, made.sources):
@@ -72,11 +78,11 @@ def test_every_run_is_in_one_tenant_and_one_source(found: list[RunForecastRow], 
     for source in {level["source"] for level in made.calibration}:
         observed = [level["observed"] for level in made.calibration if level["source"] == source]
         assert len(observed) == len(LEVELS)
-        assert observed == sorted(observed), "a higher level was kept less often"
+        assert observed == sorted(observed), "a higher level holds for at least as many runs"
 
 
-def test_honest_predictions_lie_on_the_line() -> None:
-    """Run times spread evenly over the very quantiles that were predicted."""
+def test_calibration_equals_the_levels_for_perfect_quantiles() -> None:
+    """The run times are spread evenly over the predicted quantiles."""
     values = [SECOND_US * round(100 * level) for level in LEVELS]
     found = [
         RunForecastRow(str(n), 0, 0, "t", "u", "s", truth_us=n * SECOND_US, how="succeeded", settled_us=1,
@@ -87,6 +93,6 @@ def test_honest_predictions_lie_on_the_line() -> None:
     assert errors("x", found)["bias"] == pytest.approx(log(50.5 / 50), abs=0.001)
 
 
-def test_other_levels_are_brought_to_ours() -> None:
+def test_quantiles_of_other_levels_are_interpolated_to_the_standard_levels() -> None:
     row = RunForecastRow("a", 0, 0, "t", "u", "s", levels=[0.5, 0.9], values_us=[100, 400])
     assert [at_levels(row)[LEVELS.index(p)] for p in (0.05, 0.5, 0.7, 0.9, 0.99)] == [100, 100, 200, 400, 400]

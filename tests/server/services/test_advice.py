@@ -1,4 +1,4 @@
-"""What jobs should ask for: learned from what they used, chosen where they leave it open, told in their story."""
+"""Advice: recommended requests from past runs, `auto` values and warnings in the job's story."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.spec.expand import expand
 from gpusquad.store import events, people
 from gpusquad.store.events import EventRow
 from gpusquad.store.people import TenantRow
-from tests.server.services.used import EIGHT, run
+from tests.server.services.sampled_runs import EIGHT, run
 from tests.server.services.world import ADA, SECOND_US, World
 
 OPEN = {"gpus": "auto", "gpu_memory": "auto"}
@@ -41,7 +41,7 @@ def advise(world: World, advice: Advice | None = None, *, is_open: bool = False,
 # -- what is learned -----------------------------------------------------------------------------------------------
 
 
-def test_a_peak_that_was_measured_is_advised(world: World) -> None:
+def test_measured_memory_and_cpu_peaks_are_advised(world: World) -> None:
     for number in range(4):
         run(world, f"resnet50-run{number}", peak_gib=10, cores=3.1)
     found = advise(world, name="resnet50-run99")
@@ -52,7 +52,7 @@ def test_a_peak_that_was_measured_is_advised(world: World) -> None:
     assert found.advised.cpu_milli.value == 4000
 
 
-def test_idle_cards_are_seen(world: World) -> None:
+def test_fewer_gpus_are_advised_when_cards_were_idle(world: World) -> None:
     for number in range(3):
         run(world, f"vgg-run{number}", 8, busy=(0.9, 0.8, *[0.0] * 6))
     found = advise(world, name="vgg", gpus=8)
@@ -60,23 +60,23 @@ def test_idle_cards_are_seen(world: World) -> None:
     assert (found.advised.gpus.value, found.advised.gpus.why) == (2, "6 of the 8 cards were idle in the last 3 runs")
 
 
-def test_a_run_of_moments_says_nothing_of_its_cards(world: World) -> None:
+def test_card_use_of_a_short_run_is_ignored(world: World) -> None:
     run(world, "brief", 2, seconds=40, busy=(0.9, 0.0))
     assert advise(world, name="brief", gpus=2).known.uses == ()
 
 
-def test_run_times_by_size(world: World) -> None:
+def test_gpus_are_advised_by_run_times_of_each_size(world: World) -> None:
     for gpus, seconds in ((1, 200), (2, 180), (4, 170)):
         for number in range(3):
             run(world, f"bert-run{number}{gpus}", gpus, seconds=seconds)
     found = advise(world, name="bert", gpus=4)
     assert found.advised.gpus is not None
     assert found.advised.gpus.value == 1
-    times = {one.gpus: one.run for one in found.advised.times}
+    times = {time.gpus: time.run for time in found.advised.times}
     assert [round(times[gpus].at(0.5) / SECOND_US) for gpus in (1, 2, 4)] == [200, 180, 170]
 
 
-def test_it_keeps_up_with_what_ends(world: World) -> None:
+def test_advice_includes_runs_that_end_later(world: World) -> None:
     advice = Advice(world.database, lambda: cards_of(EIGHT))
     assert advise(world, advice, name="a").known.group is None
     run(world, "a")
@@ -85,7 +85,7 @@ def test_it_keeps_up_with_what_ends(world: World) -> None:
     assert len(advise(world, advice, name="a").known.runs) == 2
 
 
-def test_another_tenant_is_told_nothing(world: World) -> None:
+def test_runs_of_another_tenant_are_not_used(world: World) -> None:
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("other"))
     world.scheduler.reload_tenants()
@@ -97,7 +97,7 @@ def test_another_tenant_is_told_nothing(world: World) -> None:
 # -- auto ----------------------------------------------------------------------------------------------------------
 
 
-def test_auto_without_evidence_is_one_card_of_any_size_and_says_so(world: World) -> None:
+def test_auto_is_one_card_of_any_size_with_a_reason_when_nothing_is_known(world: World) -> None:
     job_id = world.submit(name="new", **OPEN)
     row = world.scheduler.row(job_id)
     assert (row.gpus, row.spec["gpus"], "gpu_memory" in row.spec) == (1, 1, False)
@@ -107,7 +107,7 @@ def test_auto_without_evidence_is_one_card_of_any_size_and_says_so(world: World)
     ]
 
 
-def test_auto_by_past_runs(world: World) -> None:
+def test_auto_is_chosen_by_past_runs(world: World) -> None:
     for number in range(3):
         run(world, f"vgg-run{number}", 8, busy=(0.9, 0.8, *[0.0] * 6), peak_gib=20)
     job_id = world.submit(name="vgg", **OPEN)
@@ -121,8 +121,8 @@ def test_auto_by_past_runs(world: World) -> None:
     assert "3 runs of vgg by ada" in memory.cause
 
 
-def test_what_was_chosen_stays_chosen(world: World) -> None:
-    """Through a retry, a restart and another submission of the same job."""
+def test_auto_choice_is_kept_through_a_retry_and_a_restart(world: World) -> None:
+    """A later submission of the same job gets a new choice."""
     job_id = world.submit(name="vgg", retries={"count": 1, "backoff": 1}, **OPEN)
     for number in range(3):
         run(world, f"vgg-run{number}", 4, busy=(0.9,) * 4, peak_gib=20)
@@ -137,7 +137,7 @@ def test_what_was_chosen_stays_chosen(world: World) -> None:
     assert world.scheduler.row(world.submit(name="vgg", **OPEN)).gpus == 4
 
 
-def test_auto_is_no_more_than_the_tenant_may_hold(world: World) -> None:
+def test_auto_is_capped_by_the_tenants_limit(world: World) -> None:
     run(world, "vgg-run1", 4)
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", limit_gpus=2))
@@ -149,7 +149,7 @@ def test_auto_is_no_more_than_the_tenant_may_hold(world: World) -> None:
     assert world.state(job_id) == "running"
 
 
-def test_the_same_key_is_the_same_submission_whatever_is_known_by_now(world: World) -> None:
+def test_same_key_is_the_same_submission_when_the_advice_changed(world: World) -> None:
     specs = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": "auto"}))
     first = world.scheduler.submit(specs, ADA, None, "k")
     run(world, "vgg-run1", 4)
@@ -159,14 +159,14 @@ def test_the_same_key_is_the_same_submission_whatever_is_known_by_now(world: Wor
         world.scheduler.submit(other, ADA, None, "k")
 
 
-def test_what_if_asks_with_the_number_that_would_be_chosen(world: World) -> None:
+def test_what_if_uses_the_number_of_gpus_that_auto_would_choose(world: World) -> None:
     run(world, "vgg-run1", 4)
     (spec,) = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": "auto"}))
     answer = world.scheduler.queries.what_if(spec, ADA)
-    assert [len(place.cards) for place in answer.placement] == [4]
+    assert [len(task.cards) for task in answer.placement] == [4]
 
 
-def test_a_sweep_reads_the_past_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_reads_past_runs_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     run(world, "vgg-run1", 4)
     advice = world.scheduler._intake._advice
     calls: list[None] = []
@@ -180,11 +180,13 @@ def test_a_sweep_reads_the_past_once(world: World, monkeypatch: pytest.MonkeyPat
 # -- warnings ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", [{"gpus": None, "share": {"memory": "4GiB"}}, {"gpus": 1, "gpu_memory": "8GiB"}])
-def test_asking_for_less_memory_than_is_likely_is_warned_of_and_accepted(world: World, asked: dict) -> None:
+@pytest.mark.parametrize(
+    "request_fields", [{"gpus": None, "share": {"memory": "4GiB"}}, {"gpus": 1, "gpu_memory": "8GiB"}]
+)
+def test_job_with_too_little_memory_is_accepted_with_a_warning(world: World, request_fields: dict) -> None:
     for number in range(4):
         run(world, f"resnet50-run{number}", peak_gib=10)
-    job_id = world.submit(name="resnet50", **asked)
+    job_id = world.submit(name="resnet50", **request_fields)
     (line,) = story(world, job_id, "warned")
     assert "is less than the" in line.cause
     assert "4 runs of resnet50 by ada" in line.cause
@@ -192,21 +194,20 @@ def test_asking_for_less_memory_than_is_likely_is_warned_of_and_accepted(world: 
     assert world.state(job_id) == "running"
 
 
-def test_enough_memory_is_no_matter(world: World) -> None:
+def test_job_with_enough_memory_gets_no_warning(world: World) -> None:
     for number in range(4):
         run(world, f"resnet50-run{number}", peak_gib=10)
-    for asked in ({"gpus": None, "share": {"memory": "20GiB"}}, {"gpu_memory": "40GiB"}, {}):
-        assert story(world, world.submit(name="resnet50", **asked), "warned") == []
+    for request_fields in ({"gpus": None, "share": {"memory": "20GiB"}}, {"gpu_memory": "40GiB"}, {}):
+        assert story(world, world.submit(name="resnet50", **request_fields), "warned") == []
 
 
-def test_what_the_file_expects_is_enough_to_warn(world: World) -> None:
+def test_offline_estimate_in_the_job_file_is_enough_for_a_warning(world: World) -> None:
     job_id = world.submit(name="new", gpu_memory="8GiB", expect={"memory": "20GiB"})
     assert "the estimate in the job file" in story(world, job_id, "warned")[0].cause
 
 
-def test_notes_wake_nobody(world: World) -> None:
-    """The outbox hears of each job once: what was chosen is no second submission."""
-    heard: list[str] = []
-    world.scheduler.in_transaction(lambda connection, told: heard.extend(one.kind for one in told))
+def test_advice_is_recorded_in_the_transaction_of_the_submission(world: World) -> None:
+    kinds: list[str] = []
+    world.scheduler.in_transaction(lambda connection, batch: kinds.extend(event.kind for event in batch))
     world.submit(name="new", **OPEN)
-    assert heard == ["pending", "advised", "advised"]
+    assert kinds == ["pending", "advised", "advised"]

@@ -1,4 +1,4 @@
-"""How shared cards are divided: settings that survive, modes that are followed, daemons that do not answer."""
+"""CardService: divide policies of shared cards, set per card or by the mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CARDS = [CardStatus(f"n0/{at}", "n0", at, "H200", 141 * 2**30, "free") for at in
 
 
 class World:
-    """A store, three cards, a mode, and those who divide."""
+    """A store, three cards, a mode and fake card daemons."""
 
     def __init__(self, database: Database) -> None:
         self.database, self.now_us, self.mode = database, 5_000_000, "equal"
@@ -34,14 +34,14 @@ def world(database: Database) -> World:
     return World(database)
 
 
-def test_the_fake_keeps_the_contract():
+def test_fake_divides_keeps_the_contract():
     fake = FakeDivides()
-    fake.begin("a", "equal")
+    fake.start("a", "equal")
     check_divides(fake, "a", "b")
 
 
-def test_a_card_is_divided_by_what_is_set_for_it_at_once(world: World):
-    world.divides.begin("n0/0", "equal")
+def test_set_policy_applies_to_the_card_immediately(world: World):
+    world.divides.start("n0/0", "equal")
     made = world.service().set("0", "slo", SYSTEM, "try it")
     assert (made.policy, made.is_own, made.of_mode, made.effect) == ("slo", True, "equal", "live")
     assert made.setting is not None
@@ -49,13 +49,13 @@ def test_a_card_is_divided_by_what_is_set_for_it_at_once(world: World):
     assert world.divides.now == {"n0/0": "slo"}
 
 
-def test_settings_outlive_the_service_and_are_told_again(world: World):
+def test_settings_survive_a_restart_and_are_sent_again(world: World):
     world.service().set("0", "slo", SYSTEM)
     world.service().set("1", "jct", SYSTEM)
     world.service().set("1", None, SYSTEM)
     world.divides = FakeDivides()
     for card in ("n0/0", "n0/1", "n0/2"):
-        world.divides.begin(card, "priority")
+        world.divides.start(card, "priority")
     again = world.service()
     again.follow()
     assert world.divides.now == {"n0/0": "slo", "n0/1": "equal", "n0/2": "equal"}
@@ -64,21 +64,21 @@ def test_settings_outlive_the_service_and_are_told_again(world: World):
 
 def test_cards_without_a_setting_follow_the_mode(world: World):
     service = world.service()
-    world.divides.begin("n0/0", "equal")
-    world.divides.begin("n0/1", "equal")
+    world.divides.start("n0/0", "equal")
+    world.divides.start("n0/1", "equal")
     service.set("1", "priority", SYSTEM)
-    world.divides.told.clear()
+    world.divides.sent.clear()
     world.mode = "jct"
     service.follow()
     assert world.divides.now == {"n0/0": "jct", "n0/1": "priority"}
-    told = {("n0/0", "jct"), ("n0/2", "jct")}
-    assert set(world.divides.told) == told, "who does the right thing already is left alone"
-    assert [one.policy for one in service.all()] == ["jct", "priority", "jct"]
+    expected = {("n0/0", "jct"), ("n0/2", "jct")}
+    assert set(world.divides.sent) == expected, "daemons that use the right policy already get no call"
+    assert [card_policy.policy for card_policy in service.all()] == ["jct", "priority", "jct"]
 
 
-def test_back_to_the_mode(world: World):
+def test_card_follows_the_mode_again_when_its_setting_is_removed(world: World):
     service = world.service()
-    world.divides.begin("n0/0", "equal")
+    world.divides.start("n0/0", "equal")
     service.set("0", "slo", SYSTEM)
     made = service.set("0", None, SYSTEM, "enough")
     assert (made.policy, made.is_own, made.effect, world.divides.now["n0/0"]) == ("equal", False, "live", "equal")
@@ -87,47 +87,47 @@ def test_back_to_the_mode(world: World):
     assert len(service.revisions("0", 10)) == 2, "nothing was changed"
 
 
-def test_asked_twice_is_asked_once(world: World):
+def test_equal_setting_is_stored_once(world: World):
     service = world.service()
     first = service.set("0", "slo", SYSTEM, "try it")
     assert service.set("0", " slo", SYSTEM, "try it").setting == first.setting
     assert service.set("0", "slo", SYSTEM, "really").setting != first.setting
 
 
-def test_virtual_cards_are_parts_of_one_that_is_divided_as_a_whole(world: World):
+def test_setting_of_a_virtual_card_applies_to_the_whole_card(world: World):
     user = CardUser("J", "chat", "ann", "a")
     parts = [CardStatus(f"GPU-1.{n}of2", "n0", n - 1, "H200", 1, "shared") for n in (1, 2)]
     parts[1] = replace(parts[1], jobs=(user,))
-    world.divides.begin("GPU-1", "equal")
+    world.divides.start("GPU-1", "equal")
     service = CardService(world.database, lambda: 1, lambda: parts, lambda: world.mode, world.divides)
     made = service.set("GPU-1.1of2", "slo", SYSTEM)
     assert (made.effect, world.divides.now) == ("live", {"GPU-1": "slo"})
-    assert [one.policy for one in service.all()] == ["slo", "slo"]
+    assert [card_policy.policy for card_policy in service.all()] == ["slo", "slo"]
     assert service.policy_of("GPU-1") == "slo"
     assert list(service.get("0").jobs) == [user]
     assert len(service.revisions("1", 10)) == 1
     world.mode = "jct"
-    world.divides.told.clear()
+    world.divides.sent.clear()
     service.set("1", None, SYSTEM)
     service.follow()
-    assert world.divides.told == [("GPU-1", "jct")]
+    assert world.divides.sent == [("GPU-1", "jct")]
 
 
-def test_a_card_that_nobody_shares_keeps_its_setting_for_later(world: World):
+def test_setting_of_an_unshared_card_is_kept_for_later(world: World):
     made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.policy) == ("unused", "slo")
     assert "applies when it is" in made.message
 
 
-def test_a_daemon_that_does_not_answer_is_not_taken_for_none(world: World):
+def test_unresponsive_daemon_is_reported_with_the_stored_policy(world: World):
     world.divides.hangs = "the card's daemon (process 77) does not answer"
     made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.policy) == ("told", "slo")
     assert made.message.startswith("the card's daemon (process 77) does not answer; the policy is stored")
-    assert {one.effect for one in world.service().all()} == {"told"}
+    assert {card_policy.effect for card_policy in world.service().all()} == {"told"}
 
 
-def test_where_nobody_divides_cards_it_is_kept_and_said(world: World):
+def test_setting_is_stored_with_a_message_when_shares_are_not_enforced(world: World):
     world.divides = NoDivides("the cards are simulated")
     made = world.service().set("0", "slo", SYSTEM)
     assert made.effect == "kept"
@@ -135,15 +135,15 @@ def test_where_nobody_divides_cards_it_is_kept_and_said(world: World):
     assert world.service().policy_of("n0/0") == "slo"
 
 
-def test_a_daemon_that_is_slow_still_divides_by_the_old_one(world: World):
-    world.divides.begin("n0/0", "equal")
+def test_slow_daemon_is_reported_with_its_old_policy(world: World):
+    world.divides.start("n0/0", "equal")
     world.divides.is_slow = True
     made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.message) == ("told", "still divided by equal; changing")
 
 
-def test_a_daemon_that_does_not_answer_loses_no_setting(world: World):
-    world.divides.begin("n0/0", "equal")
+def test_setting_reaches_a_failing_daemon_later(world: World):
+    world.divides.start("n0/0", "equal")
     world.divides.fail = OSError("gone")
     service = world.service()
     assert service.set("0", "slo", SYSTEM).policy == "slo"
@@ -154,7 +154,7 @@ def test_a_daemon_that_does_not_answer_loses_no_setting(world: World):
     assert world.divides.now["n0/0"] == "slo"
 
 
-def test_what_is_written_beside_is_written_with_it_or_not_at_all(world: World):
+def test_setting_is_rolled_back_when_the_additional_write_fails(world: World):
     service = world.service()
 
     def fails(c: Any, card: str) -> None:
@@ -165,11 +165,11 @@ def test_what_is_written_beside_is_written_with_it_or_not_at_all(world: World):
     assert service.policy_of("n0/0") == "equal"
     with world.database.read() as c:
         assert card_divides.latest(c) == {}
-    assert world.divides.told == []
+    assert world.divides.sent == []
 
 
 @pytest.mark.parametrize(
-    ("policy", "field", "told"),
+    ("policy", "field", "message"),
     [
         ("nope", "policy", "choose from"),
         ("hybrid:alpha=much", "policy.hybrid.alpha", "not a number"),
@@ -177,14 +177,14 @@ def test_what_is_written_beside_is_written_with_it_or_not_at_all(world: World):
         ("  ", "policy", "slo"),
     ],
 )
-def test_a_policy_that_cannot_be_is_refused_by_name_and_with_the_cure(world: World, policy: str, field: str, told: str):
+def test_invalid_policy_is_refused_with_field_and_cure(world: World, policy: str, field: str, message: str):
     with pytest.raises(Invalid) as caught:
         world.service().set("0", policy, SYSTEM)
     assert caught.value.field == field
-    assert told in f"{caught.value.problem} {caught.value.cure}"
-    assert world.divides.told == []
+    assert message in f"{caught.value.problem} {caught.value.cure}"
+    assert world.divides.sent == []
 
 
-def test_no_such_card(world: World):
+def test_setting_of_an_unknown_card_is_refused(world: World):
     with pytest.raises(NotFound, match="'9'"):
         world.service().set("9", "slo", SYSTEM)

@@ -1,4 +1,4 @@
-"""Jobs that are submitted here and made on a cluster: found there, and known here as they were asked for."""
+"""Jobs submitted to the service and created as objects on a cluster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.server.services.world import ADA, ScriptedEngine, VirtualClock, World
 
 
 @dataclass
-class ClusterHand(ScriptedEngine):
-    """An engine that finds gangs, and notes what it is told to do with them."""
+class FakeClusterEngine(ScriptedEngine):
+    """A cluster engine that records its calls."""
 
     withdrawn: list[str] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
-    over: list[str] = field(default_factory=list)
+    finished_ids: list[str] = field(default_factory=list)
 
     def resume(self, job: Job, attempt: int, places: Any, has_started: bool) -> None:
         self.resumed.append(job.id)
@@ -43,12 +43,12 @@ class ClusterHand(ScriptedEngine):
     def begin_incarnation(self, job_id: str) -> None: ...
 
     def finished(self, job_id: str) -> None:
-        self.over.append(job_id)
+        self.finished_ids.append(job_id)
 
 
 @dataclass
 class FakeMaker:
-    """Makes nothing; ``then`` says what becomes of it."""
+    """Records requested objects; ``then`` is called for each of them."""
 
     made: list[JobObjectRequest] = field(default_factory=list)
     noted: list[tuple[str, Job]] = field(default_factory=list)
@@ -61,9 +61,9 @@ class FakeMaker:
     def make(self, wanted: Sequence[JobObjectRequest]) -> None:
         if self.error is not None:
             raise self.error
-        for one in wanted:
-            self.made.append(one)
-            self.then(self.job_id(one), one)
+        for request in wanted:
+            self.made.append(request)
+            self.then(self.job_id(request), request)
 
     def lacks(self, job_id: str) -> str:
         return "1 of 2 pods"
@@ -73,29 +73,29 @@ class FakeMaker:
 
 
 class Cluster(World):
-    """A service on a cluster whose gangs are found as soon as they are made."""
+    """A service on a cluster that reports each gang as soon as its objects are created."""
 
     def __init__(self, folder: Path, **setup: Any) -> None:
         self.maker = FakeMaker()
         clock = VirtualClock()
-        self.hand = ClusterHand(clock)
-        super().__init__(folder, clock=clock, engine=self.hand, on_cluster=True, maker=self.maker, **setup)
-        self.maker.then = self.find
-        self.tell(ClusterObserved())
-        self.tell(GangsResynced(frozenset()))
+        self.engine = FakeClusterEngine(clock)
+        super().__init__(folder, clock=clock, engine=self.engine, on_cluster=True, maker=self.maker, **setup)
+        self.maker.then = self.report_gang
+        self.report(ClusterObserved())
+        self.report(GangsResynced(frozenset()))
 
-    def find(self, job_id: str, wanted: JobObjectRequest) -> None:
-        """As the engine tells of pods: nothing but what they can say."""
+    def report_gang(self, job_id: str, wanted: JobObjectRequest) -> None:
+        """Report the gang as the engine does, with no more than its pods contain."""
         roles = tuple(replace(role, request=replace(role.request, extras=(("pods", 1),))) for role in wanted.job.roles)
-        self.tell(GangFound(Job(job_id, roles, name=f"made-{wanted.mark[:4]}", tenant=wanted.job.tenant)))
+        self.report(GangFound(Job(job_id, roles, name=f"made-{wanted.mark[:4]}", tenant=wanted.job.tenant)))
 
-    def weigh(self, weight: float) -> None:
+    def set_weight(self, weight: float) -> None:
         with self.database.write() as c:
             people.put_tenant(c, TenantRow("default", weight=weight))
         self.scheduler.reload_tenants()
 
-    def tell(self, said: Any) -> None:
-        self.engine.report(said)  # type: ignore[operator]
+    def report(self, observation: Any) -> None:
+        self.engine.report(observation)  # type: ignore[operator]
         self.settle()
 
 
@@ -106,40 +106,40 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path, cluster=replace(plain, nodes=nodes))
 
 
-def test_a_job_is_known_as_it_was_asked_for(cluster: Cluster):
+def test_job_keeps_the_attributes_of_its_submission(cluster: Cluster):
     job = cluster.submit(name="My Train!", app="resnet", gpus=2, priority="high", env={"A": "1"}, image="x", retries=3)
     row = cluster.scheduler.row(job)
     assert (row.name, row.priority, row.user, row.retries_left) == ("My Train!", "high", "ada", 0)
     assert row.spec["env"] == {"A": "1"}
     known = cluster.scheduler._context.job(job)
     assert known.app == "resnet"
-    assert dict(known.roles[0].request.extras) == {"pods": 1}, "what only the cluster knows"
+    assert dict(known.roles[0].request.extras) == {"pods": 1}, "added by the cluster"
     [made] = cluster.maker.made
     assert (made.image, made.retries, made.programs[0].command) == ("x", 3, ("true",))
 
 
-def test_it_starts_where_it_is_told_to(cluster: Cluster):
+def test_pods_start_with_their_own_command(cluster: Cluster):
     job = cluster.submit(gpus=4)
     assert cluster.state(job) == "running"
     [launch] = cluster.engine.running.values()
-    assert all(not task.command for task in launch.tasks), "the pods have theirs"
+    assert all(not task.command for task in launch.tasks), "the pods contain the command"
 
 
-def test_it_starts_with_the_weight_of_its_tenant_and_its_deadline(cluster: Cluster):
-    cluster.weigh(3.0)
-    cluster.tell(GangFound(Job("theirs", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
+def test_gang_starts_with_its_tenants_weight_and_its_slo(cluster: Cluster):
+    cluster.set_weight(3.0)
+    cluster.report(GangFound(Job("theirs", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
     job = cluster.submit(gpus=1, slo={"p99": "20ms"})
     assert cluster.engine.running["theirs", 0].sharing_params == SharingParams(3.0, slo=Slo(deadline_us=10**9))
     made = cluster.engine.running[job, 0].sharing_params
     assert (made.weight, made.slo) == (3.0, Slo(latency_us=20_000))
 
 
-def test_secrets_go_to_whoever_makes_it(cluster: Cluster):
+def test_secrets_are_passed_to_the_maker(cluster: Cluster):
     cluster.submit(secrets=["KEY"])
     assert dict(cluster.maker.made[0].secrets) == {"KEY": "x"}
 
 
-def test_what_cannot_be_made_is_not_known(cluster: Cluster):
+def test_submission_leaves_no_job_when_its_objects_cannot_be_created(cluster: Cluster):
     cluster.maker.error = Invalid("tenant", "the cluster has no namespace default")
     with pytest.raises(Invalid):
         cluster.submit()
@@ -150,16 +150,18 @@ def test_what_cannot_be_made_is_not_known(cluster: Cluster):
     assert not cluster.scheduler._submissions._expected  # type: ignore[union-attr]
 
 
-def test_a_job_that_is_not_found_in_time_has_its_id(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+def test_submission_returns_the_id_when_the_gang_is_not_found_in_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(cluster_submissions, "FOUND_WITHIN_S", 0.0)
     cluster.maker.then = lambda job_id, wanted: None
     [row] = cluster.scheduler.submit(expand(check({"command": "x", "gpus": 1, "estimate": 1, "name": "late"})), ADA)
     assert "waits for 1 of 2 pods" in row.cause
-    cluster.find(row.id, cluster.maker.made[0])
+    cluster.report_gang(row.id, cluster.maker.made[0])
     assert cluster.scheduler.row(row.id).name == "late"
 
 
-def test_the_same_key_is_one_submission(cluster: Cluster):
+def test_objects_are_created_once_for_the_same_key(cluster: Cluster):
     specs = expand(check({"command": "x", "gpus": 1, "estimate": 1}))
     [first] = cluster.scheduler.submit(specs, ADA, None, "key")
     [second] = cluster.scheduler.submit(specs, ADA, None, "key")
@@ -169,8 +171,8 @@ def test_the_same_key_is_one_submission(cluster: Cluster):
         cluster.scheduler.submit(expand(check({"command": "y", "gpus": 1, "estimate": 1})), ADA, None, "key")
 
 
-def test_a_resent_submission_has_the_same_marks(cluster: Cluster):
-    """The first try was not answered: the second must meet what the first one made."""
+def test_retried_submission_has_the_same_marks(cluster: Cluster):
+    """If the first try was not answered, the second must find the objects that the first one created."""
     specs = expand(check({"command": "x", "gpus": 1, "estimate": 1, "sweep": [{"a": 1}, {"a": 2}]}))
     cluster.maker.error = ConnectionError("no answer")
     marks = []
@@ -178,14 +180,14 @@ def test_a_resent_submission_has_the_same_marks(cluster: Cluster):
         with pytest.raises(Unavailable):
             cluster.scheduler.submit(specs, ADA, None, "key")
         settled = cluster.scheduler._intake._advice.settle(
-            specs, [cluster.scheduler._intake._job(one, ADA, 0) for one in specs]
+            specs, [cluster.scheduler._intake._job(spec, ADA, 0) for spec in specs]
         )
-        marks.append([w.mark for w in cluster.scheduler._submissions.requests(settled, "group")])  # type: ignore[union-attr]
+        marks.append([request.mark for request in cluster.scheduler._submissions.requests(settled, "group")])  # type: ignore[union-attr]
     assert marks[0] == marks[1]
     assert len({*marks[0]}) == 2
 
 
-def test_it_waits_for_others_as_elsewhere(cluster: Cluster):
+def test_job_is_held_until_its_dependency_succeeds(cluster: Cluster):
     first = cluster.submit(name="first")
     second = cluster.submit(name="second", after=["first"])
     assert cluster.state(second) == "held"
@@ -194,32 +196,32 @@ def test_it_waits_for_others_as_elsewhere(cluster: Cluster):
     assert cluster.state(second) == "running"
 
 
-def test_what_will_never_start_is_taken_away(cluster: Cluster):
+def test_objects_of_a_job_are_withdrawn_when_its_dependency_fails(cluster: Cluster):
     first = cluster.submit(name="first")
     second = cluster.submit(name="second", after=["first"])
     cluster.engine.end(first, 0, "failed")
     cluster.settle()
     assert cluster.state(second) == "cancelled"
-    assert cluster.hand.withdrawn == [second]
+    assert cluster.engine.withdrawn == [second]
 
 
-def test_cancelling_takes_its_objects_away(cluster: Cluster):
+def test_cancel_withdraws_the_objects_of_a_job(cluster: Cluster):
     running, waiting = cluster.submit(gpus=4, count=2), cluster.submit(gpus=1)
     cluster.scheduler.cancel(waiting, ADA)
     cluster.scheduler.cancel(running, ADA)
     cluster.settle()
-    assert cluster.hand.withdrawn == [waiting, running]
+    assert cluster.engine.withdrawn == [waiting, running]
     assert (cluster.state(waiting), cluster.state(running)) == ("cancelled", "cancelled")
 
 
-def test_a_job_that_runs_out_of_time_is_not_made_again(cluster: Cluster):
+def test_objects_of_a_timed_out_job_are_withdrawn(cluster: Cluster):
     job = cluster.submit(limit=10)
     cluster.at(11_000_000)
     assert cluster.state(job) == "timed_out"
-    assert job in cluster.hand.withdrawn
+    assert job in cluster.engine.withdrawn
 
 
-def test_changes_are_noted_where_they_are_found_again(cluster: Cluster):
+def test_update_is_noted_on_the_objects_of_a_job(cluster: Cluster):
     cluster.submit(gpus=4, count=2)
     job = cluster.submit(gpus=1)
     cluster.scheduler.update(job, JobChange(priority="high", estimate_us=5_000_000), ADA)
@@ -227,31 +229,31 @@ def test_changes_are_noted_where_they_are_found_again(cluster: Cluster):
     assert (noted, now.priority, now.estimate_us) == (job, "high", 5_000_000)
 
 
-def test_it_is_the_same_when_it_is_found_again(cluster: Cluster):
-    """What its pods say is less than what the store knows."""
+def test_job_is_unchanged_when_its_gang_is_found_again(cluster: Cluster):
+    """The pods contain less than the store."""
     cluster.submit(gpus=4, count=2)
     job = cluster.submit(gpus=1, name="mine", priority="high", app="resnet")
     before = cluster.scheduler._context.job(job)
-    cluster.find(job, cluster.maker.made[-1])
+    cluster.report_gang(job, cluster.maker.made[-1])
     assert cluster.scheduler._context.job(job) == before
     cluster.scheduler = cluster.make()
     for made in cluster.maker.made:
-        cluster.find(cluster.maker.job_id(made), made)
+        cluster.report_gang(cluster.maker.job_id(made), made)
     assert cluster.scheduler._context.job(job) == before
 
 
-def test_its_story_begins_with_what_was_chosen(cluster: Cluster):
+def test_chosen_gpus_are_recorded_at_the_start_of_the_story(cluster: Cluster):
     job = cluster.submit(gpus="auto")
     assert kinds(cluster, job)[:2] == ["pending", "advised"]
 
 
-def test_a_job_of_others_cannot_be_submitted_again(cluster: Cluster):
-    cluster.tell(GangFound(Job("0" * 26, (Role("worker", 1, Request(gpus=1)),))))
+def test_resubmission_is_refused_for_a_job_not_submitted_here(cluster: Cluster):
+    cluster.report(GangFound(Job("0" * 26, (Role("worker", 1, Request(gpus=1)),))))
     with pytest.raises(Conflict, match="was not submitted here"):
         again(cluster.scheduler.row("0" * 26))
 
 
-def test_on_one_machine_the_image_is_only_mentioned(tmp_path: Path):
+def test_image_only_gives_a_warning_on_one_machine(tmp_path: Path):
     world = World(tmp_path)
     job = world.submit(image="x")
     assert kinds(world, job)[:2] == ["pending", "warned"]

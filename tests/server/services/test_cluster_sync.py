@@ -1,4 +1,4 @@
-"""Gangs that are found on cards: adopted where there is a place for them, left to others where there is none."""
+"""Gangs found running on the cluster: adopted if their cards are free, otherwise not scheduled."""
 
 from __future__ import annotations
 
@@ -22,74 +22,76 @@ def cluster(tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 def resumed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[TaskLocation, ...]]]:
-    told: list[tuple[str, tuple[TaskLocation, ...]]] = []
+    calls: list[tuple[str, tuple[TaskLocation, ...]]] = []
 
     def resume(job: Job, attempt: int, places: Any, has_started: bool) -> None:
-        told.append((job.id, tuple(places)))
+        calls.append((job.id, tuple(places)))
 
-    monkeypatch.setattr(cluster.hand, "resume", resume)
-    return told
+    monkeypatch.setattr(cluster.engine, "resume", resume)
+    return calls
 
 
-def on(job_id: str, *cards: str) -> GangFound:
+def found_on(job_id: str, *cards: str) -> GangFound:
     job = Job(job_id, (Role("worker", 1, Request(gpus=len(cards))),), name=job_id)
     return GangFound(job, (TaskLocation("n0", cards),), 1)
 
 
-def test_a_gang_is_adopted_where_it_is(cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]):
-    cluster.tell(on("first", "n0/1"))
+def test_found_gang_is_adopted_on_its_cards(cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]):
+    cluster.report(found_on("first", "n0/1"))
     assert cluster.state("first") == "running"
     assert resumed == [("first", (TaskLocation("n0", ("n0/1",)),))]
 
 
-def test_a_gang_that_is_adopted_is_told_what_it_is_worth(cluster: Cluster):
-    """Whoever put it there may have written down what he likes."""
-    cluster.weigh(3.0)
-    cluster.tell(on("first", "n0/1"))
-    assert [(at, attempt, sharing_params.weight) for at, attempt, _, sharing_params in cluster.hand.changed] == [
+def test_adopted_gang_gets_the_weight_of_its_tenant(cluster: Cluster):
+    """Its pods may carry parameters that the scheduler did not write."""
+    cluster.set_weight(3.0)
+    cluster.report(found_on("first", "n0/1"))
+    assert [(at, attempt, sharing_params.weight) for at, attempt, _, sharing_params in cluster.engine.changed] == [
         ("first", 0, 3.0)
     ]
 
 
-def test_after_a_restart_a_gang_is_worth_what_it_was(
+def test_sharing_params_are_restored_and_sent_again_after_a_restart(
     cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]
 ):
-    cluster.weigh(3.0)
-    cluster.tell(GangFound(Job("first", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
-    cluster.hand.changed.clear()
+    cluster.set_weight(3.0)
+    cluster.report(GangFound(Job("first", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
+    cluster.engine.changed.clear()
     cluster.make()
-    [(_, [place])] = resumed
-    worth = SharingParams(3.0, slo=Slo(deadline_us=10**9))
-    assert place.sharing_params == worth, "pods that are made again are bound with it"
-    assert cluster.hand.changed == [("first", 0, 1, worth)], "those that run may have heard otherwise meanwhile"
+    [(_, [location])] = resumed
+    sharing_params = SharingParams(3.0, slo=Slo(deadline_us=10**9))
+    assert location.sharing_params == sharing_params, "recreated pods are bound with these parameters"
+    assert cluster.engine.changed == [("first", 0, 1, sharing_params)], "running pods may have other parameters by now"
 
 
 @pytest.mark.parametrize("card", ["n0/0", "unknown"])
-def test_one_without_a_place_is_left_to_others(
+def test_found_gang_is_not_scheduled_when_its_card_is_taken_or_unknown(
     cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]], card: str
 ):
-    cluster.tell(on("first", "n0/0"))
-    cluster.tell(on("second", card))
+    cluster.report(found_on("first", "n0/0"))
+    cluster.report(found_on("second", card))
     assert resumed[1:] == [("second", ())]
     assert cluster.state("second") == "pending"
-    assert "second" not in cluster.scheduler._context.state.queue, "nor is it placed anywhere else"
+    assert "second" not in cluster.scheduler._context.state.queue, "it must not be placed elsewhere"
     assert cluster.scheduler.node_service.cluster().free == 1
 
 
-def test_also_if_it_waited_in_the_queue(cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]):
-    cluster.tell(on("first", "n0/0", "n0/1"))
-    found = on("second", "n0/0")
-    cluster.tell(GangFound(found.job))
+def test_pending_gang_leaves_the_queue_when_found_on_a_taken_card(
+    cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]
+):
+    cluster.report(found_on("first", "n0/0", "n0/1"))
+    found = found_on("second", "n0/0")
+    cluster.report(GangFound(found.job))
     assert "second" in cluster.scheduler._context.state.queue
-    cluster.tell(found)
+    cluster.report(found)
     assert resumed[1:] == [("second", ())]
     assert "second" not in cluster.scheduler._context.state.queue
 
 
-def test_pods_made_again_while_the_service_was_away_neither_lose_their_turn_nor_win_time(cluster: Cluster):
-    cluster.tell(on("first", "n0/0", "n0/1"))
+def test_pods_recreated_during_a_restart_keep_submit_time_and_deadline(cluster: Cluster):
+    cluster.report(found_on("first", "n0/0", "n0/1"))
     job = Job("second", (Role("worker", 1, Request(gpus=1)),), submitted_us=5, slo=Slo(deadline_us=7))
-    cluster.tell(GangFound(job))
+    cluster.report(GangFound(job))
     cluster.scheduler = cluster.make()
-    cluster.tell(GangFound(replace(job, priority="high", submitted_us=105, slo=Slo(deadline_us=107))))
+    cluster.report(GangFound(replace(job, priority="high", submitted_us=105, slo=Slo(deadline_us=107))))
     assert cluster.scheduler._context.job("second") == replace(job, priority="high")

@@ -1,4 +1,4 @@
-"""What jobs on one card cost each other is learned from how fast they really run."""
+"""Interference between jobs on one card: learned from their measured speed and used for placement."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LESSON_S = (SETTLE_US + STRETCH_US) // US_PER_S + 2
 HALF = {"share": {"sm": 0.5}}
 
 
-class Heard:
-    """A model that writes down what it is taught."""
+class RecordingModel:
+    """Records the rates it learns."""
 
     sharing: Sharing = "mps"
 
@@ -46,9 +46,9 @@ class Heard:
         return {"lessons": len(self.lessons)}
 
 
-class KnownForTest:
+class FakeInterference:
     def __init__(self) -> None:
-        self.model = Heard()
+        self.model = RecordingModel()
         self.saved: list[dict[str, Any]] = []
         self.is_new = False
 
@@ -64,27 +64,27 @@ class KnownForTest:
 
 
 class Cards:
-    """A service on which runs report steps at the paces they are given."""
+    """A service whose runs report steps at given speeds."""
 
     def __init__(self, tmp_path: Any, grid: str = "1x1") -> None:
-        self.known = KnownForTest()
+        self.known = FakeInterference()
         self.world = World(tmp_path, grid, known=self.known)
         self.steps: dict[str, float] = {}
-        self.paces: dict[str, float] = {}
+        self.steps_per_s: dict[str, float] = {}
 
-    def submit(self, app: str, steps_per_s: float, **asks: Any) -> str:
-        file = {"command": ["train", app], "app": app, "estimate": 10_000} | (asks or HALF)
+    def submit(self, app: str, steps_per_s: float, **request: Any) -> str:
+        file = {"command": ["train", app], "app": app, "estimate": 10_000} | (request or HALF)
         job_id = self.world.scheduler.submit(expand(check(file)), ADA)[0].id
         self.world.settle()
-        self.steps[job_id], self.paces[job_id] = 0.0, steps_per_s
+        self.steps[job_id], self.steps_per_s[job_id] = 0.0, steps_per_s
         return job_id
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
             self.world.clock.at_us += SECOND_US
             now_us = self.world.clock.at_us
-            for job_id, pace in self.paces.items():
-                self.steps[job_id] += pace
+            for job_id, steps_per_s in self.steps_per_s.items():
+                self.steps[job_id] += steps_per_s
             runs = [{"job": job_id, "attempt": self.world.scheduler.row(job_id).attempt, "step": int(step),
                      "total": None, "progress_at_us": now_us, "last_output_us": now_us, "cpu_ratio": 1.0}
                     for job_id, step in self.steps.items()]  # fmt: skip
@@ -97,44 +97,44 @@ def cards(tmp_path) -> Cards:
     return Cards(tmp_path)
 
 
-def test_a_run_that_knows_its_pace_alone_tells_what_a_neighbour_costs(cards: Cards) -> None:
+def test_rate_beside_a_neighbour_is_learned_when_the_solo_speed_is_known(cards: Cards) -> None:
     first = cards.submit("vgg16", 10)
     cards.run(LESSON_S)
     cards.submit("stream", 100)
-    cards.paces[first] = 4
+    cards.steps_per_s[first] = 4
     cards.run(LESSON_S)
     assert cards.known.model.lessons == [("vgg16", ("stream",), 0.4)]
 
 
-def test_without_a_pace_alone_nothing_is_said(cards: Cards) -> None:
+def test_nothing_is_learned_when_the_solo_speed_is_unknown(cards: Cards) -> None:
     cards.submit("vgg16", 10)
     cards.submit("stream", 100)
     cards.run(2 * LESSON_S)
     assert not cards.known.model.lessons
 
 
-def test_the_time_in_which_somebody_came_is_left_out(cards: Cards) -> None:
+def test_time_after_a_neighbours_arrival_is_left_out(cards: Cards) -> None:
     first = cards.submit("vgg16", 10)
     cards.run(LESSON_S)
     cards.submit("stream", 100)
-    cards.paces[first] = 0.1  # while the newcomer warms up
+    cards.steps_per_s[first] = 0.1  # while the new job warms up
     cards.run(SETTLE_US // US_PER_S - 1)
-    cards.paces[first] = 4
+    cards.steps_per_s[first] = 4
     cards.run(LESSON_S)
     assert cards.known.model.lessons == [("vgg16", ("stream",), 0.4)]
 
 
-def test_the_core_hears_of_it_with_the_first_lesson(cards: Cards) -> None:
+def test_core_gets_the_model_with_the_first_lesson(cards: Cards) -> None:
     first = cards.submit("vgg16", 10)
     cards.run(LESSON_S)
     assert cards.world.scheduler._context.state.rate is None
     cards.submit("stream", 100)
-    cards.paces[first] = 4
+    cards.steps_per_s[first] = 4
     cards.run(LESSON_S)
     assert cards.world.scheduler._context.state.rate is cards.known.model
 
 
-def test_somebody_measured_meanwhile(cards: Cards) -> None:
+def test_core_gets_the_model_when_new_measurements_arrive(cards: Cards) -> None:
     cards.submit("vgg16", 10)
     cards.known.model.lessons.append(("", (), 1.0))
     cards.known.is_new = True
@@ -142,43 +142,43 @@ def test_somebody_measured_meanwhile(cards: Cards) -> None:
     assert cards.world.scheduler._context.state.rate is cards.known.model
 
 
-def test_what_was_learned_is_kept_now_and_then_and_at_the_end(cards: Cards) -> None:
+def test_learned_rates_are_saved_periodically_and_at_close(cards: Cards) -> None:
     first = cards.submit("vgg16", 10)
     cards.run(LESSON_S)
     cards.submit("stream", 100)
-    cards.paces[first] = 4
+    cards.steps_per_s[first] = 4
     cards.run(LESSON_S)
     cards.run(2 * SAVE_US // US_PER_S + 2)
-    kept = len(cards.known.saved)
-    assert kept >= 1
+    saves = len(cards.known.saved)
+    assert saves >= 1
     cards.run(LESSON_S)
     cards.world.scheduler.close()
     assert cards.known.saved[-1] == {"lessons": len(cards.known.model.lessons)}
-    assert len(cards.known.saved) == kept + 1
+    assert len(cards.known.saved) == saves + 1
 
 
-def test_of_runs_on_several_cards_nothing_is_learned(tmp_path) -> None:
+def test_nothing_is_learned_from_runs_on_several_cards(tmp_path) -> None:
     cards = Cards(tmp_path, "1x2")
     wide = cards.submit("vgg16", 10, count=2, share={"sm": 0.5})
     cards.run(LESSON_S)
     cards.submit("stream", 100)
-    cards.paces[wide] = 4
+    cards.steps_per_s[wide] = 4
     cards.run(LESSON_S)
     assert not cards.known.model.lessons
 
 
-# -- placing by it ---------------------------------------------------------------------------------------------------
+# -- placement -------------------------------------------------------------------------------------------------------
 
 
-class Told(KnownForTest):
-    """A model that knows a few pairs, and is certain of them."""
+class KnownPairs(FakeInterference):
+    """An interference model with fixed rates of pairs."""
 
     is_empty = False  # type: ignore[assignment]
 
     def __init__(self, ratios: dict[tuple[str, str], float]) -> None:
         super().__init__()
 
-        class Fixed(Heard):
+        class Fixed(RecordingModel):
             def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
                 return min((ratios[own.app, other.app] for other in others), default=1.0)
 
@@ -187,12 +187,12 @@ class Told(KnownForTest):
 
 GOOD, BAD = 0.95, 0.3
 RATIOS = {("a", "a"): BAD, ("b", "b"): BAD, ("a", "b"): GOOD, ("b", "a"): GOOD,
-          **{pair: BAD for one in "abc" for pair in ((one, "c"), ("c", one))}}  # fmt: skip
+          **{pair: BAD for app in "abc" for pair in ((app, "c"), ("c", app))}}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["jct", "slo", "hybrid"])
-def test_jobs_are_put_beside_whom_they_cost_least(tmp_path, mode: str) -> None:
-    world = World(tmp_path, "1x2", mode=mode, known=Told(RATIOS))
+def test_jobs_are_placed_beside_the_neighbours_with_least_interference(tmp_path, mode: str) -> None:
+    world = World(tmp_path, "1x2", mode=mode, known=KnownPairs(RATIOS))
 
     def submit(app: str) -> str:
         file = {"command": ["train"], "app": app, "estimate": 1000} | HALF
@@ -213,68 +213,70 @@ def test_jobs_are_put_beside_whom_they_cost_least(tmp_path, mode: str) -> None:
     assert list(pairs.values()) == [{"a", "b"}, {"a", "b"}]
 
 
-def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_path) -> None:
-    world = World(tmp_path, "1x1", mode="jct", known=Told(RATIOS))
+def test_job_without_gain_from_sharing_waits_with_reason_and_reservation(tmp_path) -> None:
+    world = World(tmp_path, "1x1", mode="jct", known=KnownPairs(RATIOS))
     files = [{"command": ["train"], "app": app, "estimate": 100} | HALF for app in ("a", "c")]
-    runs, waits = (world.scheduler.submit(expand(check(file)), ADA)[0].id for file in files)
+    running, pending = (world.scheduler.submit(expand(check(file)), ADA)[0].id for file in files)
     world.settle()
-    assert (world.state(runs), world.state(waits)) == ("running", "pending")
-    told = [reason.message for reason in world.scheduler.queries.why(waits).reasons]
-    assert any("sharing a card would bring no gain" in text and "30% of its speed alone" in text for text in told), told
-    assert world.scheduler.queries.reservations()[waits].start_us == 100 * SECOND_US
+    assert (world.state(running), world.state(pending)) == ("running", "pending")
+    messages = [reason.message for reason in world.scheduler.queries.why(pending).reasons]
+    assert any(
+        "sharing a card would bring no gain" in text and "30% of its speed alone" in text for text in messages
+    ), messages
+    assert world.scheduler.queries.reservations()[pending].start_us == 100 * SECOND_US
 
 
-# -- telling the card ------------------------------------------------------------------------------------------------
+# -- sharing parameters ----------------------------------------------------------------------------------------------
 
 
-def put(world: World, app: str) -> str:
+def submit_half(world: World, app: str) -> str:
     file = {"command": ["train"], "app": app, "estimate": 1000} | HALF
     job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
     world.settle()
     return job_id
 
 
-def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(tmp_path) -> None:
+def test_sharing_params_of_a_new_job_have_the_rates_of_it_and_its_neighbours(tmp_path) -> None:
     ratios = {**RATIOS, ("a", "b"): 0.9, ("b", "a"): 0.8}
-    world = World(tmp_path, "1x1", known=Told(ratios))
-    first, second = put(world, "a"), put(world, "b")
-    before, came = (world.engine.running[job_id, 0].sharing_params for job_id in (first, second))
+    world = World(tmp_path, "1x1", known=KnownPairs(ratios))
+    first, second = submit_half(world, "a"), submit_half(world, "b")
+    before, after = (world.engine.running[job_id, 0].sharing_params for job_id in (first, second))
     assert (before.app, before.rate_beside, before.neighbour_rates) == ("a", {}, {})
-    assert (before.solo_per_s, came.solo_per_s) == (12.5, 12.5)
-    assert (came.app, came.rate_beside, came.neighbour_rates) == ("b", {"a": 0.8}, {"a": 0.9})
+    assert (before.solo_per_s, after.solo_per_s) == (12.5, 12.5)
+    assert (after.app, after.rate_beside, after.neighbour_rates) == ("b", {"a": 0.8}, {"a": 0.9})
 
 
-def test_nothing_is_told_of_another_way_of_sharing_or_of_whole_cards(tmp_path) -> None:
-    known = Told(RATIOS)
+def test_sharing_params_have_no_app_for_whole_cards_or_another_sharing_kind(tmp_path) -> None:
+    known = KnownPairs(RATIOS)
     world = World(tmp_path, "1x2", known=known)
     whole = {"command": ["train"], "app": "a", "estimate": 1000, "gpus": 1}
     job_id = world.scheduler.submit(expand(check(whole)), ADA)[0].id
     world.settle()
     assert world.engine.running[job_id, 0].sharing_params.app == ""
     known.model.sharing = "time-slicing"
-    assert world.engine.running[put(world, "a"), 0].sharing_params.app == ""
+    assert world.engine.running[submit_half(world, "a"), 0].sharing_params.app == ""
 
 
-def test_nothing_is_told_of_mates_of_another_class(tmp_path) -> None:
-    world = World(tmp_path, "1x1", known=Told(RATIOS))
+def test_sharing_params_have_no_rates_beside_neighbours_of_another_isolation(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=KnownPairs(RATIOS))
     file = {"command": ["train"], "app": "a", "estimate": 1000, "share": {"sm": 0.5, "isolation": "isolated"}}
     world.scheduler.submit(expand(check(file)), ADA)
     world.settle()
-    came = world.engine.running[put(world, "b"), 0].sharing_params
-    assert (came.app, came.rate_beside, came.neighbour_rates) == ("b", {}, {})
+    after = world.engine.running[submit_half(world, "b"), 0].sharing_params
+    assert (after.app, after.rate_beside, after.neighbour_rates) == ("b", {}, {})
 
 
-def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
-    world = World(tmp_path, "1x1", known=Told(RATIOS))
+def test_tasks_of_one_gang_on_one_card_are_neighbours(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=KnownPairs(RATIOS))
     file = {"command": ["train"], "app": "a", "estimate": 1000, "count": 2} | HALF
     job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
     world.settle()
     assert dict(world.engine.running[job_id, 0].sharing_params.rate_beside) == {"a": BAD}
 
 
-def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:
-    known = Told(RATIOS)
+def test_job_starts_without_rates_when_the_model_fails(tmp_path) -> None:
+    known = KnownPairs(RATIOS)
     known.model.curve = None  # type: ignore[assignment,method-assign]
     world = World(tmp_path, "1x1", known=known)
-    job_id = put(world, "a")
+    job_id = submit_half(world, "a")
     assert world.engine.running[job_id, 0].sharing_params.app == ""

@@ -1,4 +1,4 @@
-"""The live scheduler and the simulator decide alike: the same jobs start at the same instants on the same cards."""
+"""The live scheduler and the simulator start the same jobs at the same times on the same cards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.server.services.world import SECOND_US, ByEstimate, World
 
 CLUSTER = "2x4"
 APART_US = 1000
-"""So that nobody comes at the instant of an end: a live service may foretell who does before it hears of the end."""
+"""Offset that keeps submissions apart from ends: at the same instant, a live service may predict before the end."""
 jobs = st.lists(
     st.tuples(
-        st.integers(0, 30),  # submitted after the one before
+        st.integers(0, 30),  # seconds after the previous submission
         st.integers(1, 4),  # GPUs a task
         st.integers(1, 2),  # tasks
         st.integers(1, 60),  # run time
-        st.integers(0, 60),  # how much longer the user says
+        st.integers(0, 60),  # excess of the user's estimate
         st.sampled_from(["low", "normal", "high"]),
         st.sampled_from(["ada", "bob"]),
     ),
@@ -39,43 +39,45 @@ jobs = st.lists(
 
 plans = st.sampled_from(["easy", "none", "conservative"])
 places = st.sampled_from(["binpack", "balance"])
-many = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(jobs, st.sampled_from(["fifo", "sjf", "drf"]), plans, places, st.booleans())
-@many
-def test_live_and_simulated_runs_take_the_same_decisions(rows, order, plan, place, preempts) -> None:
-    traces, preemption = made(rows), preempting(preempts)
+@few_examples
+def test_live_and_simulated_decisions_are_equal(rows, order, plan, place, preempts) -> None:
+    traces, preemption = traces_of(rows), preemption_config(preempts)
     policies = make_policies(order, plan, place, preemption=preemption)
-    wanted = simulated(Scenario(grid(CLUSTER), traces, policies, user))
-    assert live(traces, order, plan, place, preemption, ByEstimate()) == wanted
+    expected = simulated_starts(Scenario(grid(CLUSTER), traces, policies, user))
+    assert live_starts(traces, order, plan, place, preemption, ByEstimate()) == expected
 
 
 @given(jobs, st.sampled_from(["fifo", "sjf", "srpt"]), plans, places, st.booleans())
-@many
-def test_so_do_those_that_foretell_waiting_jobs_anew_after_each_run(rows, order, plan, place, preempts) -> None:
-    traces, preemption = made(rows, APART_US), preempting(preempts)
+@few_examples
+def test_live_and_simulated_decisions_are_equal_when_predictions_are_refreshed(
+    rows, order, plan, place, preempts
+) -> None:
+    traces, preemption = traces_of(rows, APART_US), preemption_config(preempts)
     policies = make_policies(order, plan, place, preemption=preemption)
-    wanted = simulated(Scenario(grid(CLUSTER), traces, policies, **PredictorFeed(Recent(last=1)).parts()))
-    assert live(traces, order, plan, place, preemption, Recent(last=1)) == wanted
+    expected = simulated_starts(Scenario(grid(CLUSTER), traces, policies, **PredictorFeed(Recent(last=1)).parts()))
+    assert live_starts(traces, order, plan, place, preemption, Recent(last=1)) == expected
 
 
-def made(rows, apart_us: int = 0) -> list[TraceJob]:
+def traces_of(rows, apart_us: int = 0) -> list[TraceJob]:
     traces, at_us = [], 0
-    for i, (after_s, gpus, count, run_s, more_s, priority, who) in enumerate(rows):
+    for i, (after_s, gpus, count, run_s, excess_s, priority, user_name) in enumerate(rows):
         at_us += after_s * SECOND_US + apart_us
         name = f"j{i:03}"
-        job = Job(name, (Role("task", count, Request(gpus=gpus)),), at_us, name, user=who, priority=priority,
-                  estimate_us=(run_s + more_s) * SECOND_US)  # fmt: skip
+        job = Job(name, (Role("task", count, Request(gpus=gpus)),), at_us, name, user=user_name, priority=priority,
+                  estimate_us=(run_s + excess_s) * SECOND_US)  # fmt: skip
         traces.append(TraceJob(job, run_s * SECOND_US))
     return traces
 
 
-def preempting(preempts: bool) -> PreemptionConfig:
+def preemption_config(preempts: bool) -> PreemptionConfig:
     return PreemptionConfig(by="priority", min_run_s=5.0) if preempts else PreemptionConfig()
 
 
-def simulated(scenario: Scenario) -> list:
+def simulated_starts(scenario: Scenario) -> list:
     return sorted(
         (span.started_us, outcome.job.name, attempt, span.cards)
         for outcome in simulate(scenario).outcomes
@@ -83,7 +85,7 @@ def simulated(scenario: Scenario) -> list:
     )
 
 
-def live(traces: list[TraceJob], order: str, plan: str, place: str, preemption: PreemptionConfig,
+def live_starts(traces: list[TraceJob], order: str, plan: str, place: str, preemption: PreemptionConfig,
          predictor: Predictor) -> list:  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), CLUSTER, predictor=predictor)

@@ -1,4 +1,4 @@
-"""The scheduler's thread and those who wait for it."""
+"""SchedulerLoop: the scheduler's thread and its callers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from gpusquad.server.services.runtime.loop import Item, SchedulerLoop, ServiceSt
 WAIT_S = 10
 
 
-class Turns:
-    """A loop whose turns can be held up before and after their items are handled."""
+class BlockablePass:
+    """A loop whose passes can be blocked before and after their items are handled."""
 
     def __init__(self) -> None:
-        self.may_begin, self.may_end, self.handled = threading.Event(), threading.Event(), threading.Event()
-        self.may_begin.set()
+        self.may_start, self.may_end, self.handled = threading.Event(), threading.Event(), threading.Event()
+        self.may_start.set()
         self.may_end.set()
-        self.breaks = False
-        self.loop = SchedulerLoop(self._turn)
+        self.raises = False
+        self.loop = SchedulerLoop(self._pass)
 
-    def _turn(self, items: Sequence[Item]) -> float | None:
-        self.may_begin.wait(WAIT_S)
+    def _pass(self, items: Sequence[Item]) -> float | None:
+        self.may_start.wait(WAIT_S)
         finishes = [item() for item in items]
         self.handled.set()
         self.may_end.wait(WAIT_S)
-        if self.breaks:
+        if self.raises:
             raise ServiceStopping("broken")
         for finish in finishes:
             if finish is not None:
@@ -38,39 +38,39 @@ class Turns:
 
 
 @pytest.fixture
-def turns() -> Iterator[Turns]:
-    made = Turns()
+def passes() -> Iterator[BlockablePass]:
+    made = BlockablePass()
     yield made
-    made.may_begin.set()
+    made.may_start.set()
     made.may_end.set()
     made.loop.close()
 
 
 @pytest.fixture
-def others() -> Iterator[ThreadPoolExecutor]:
+def callers() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor() as threads:
         yield threads
 
 
-def test_a_call_answers_with_what_was_returned_or_raised(turns: Turns) -> None:
-    turns.loop.start()
-    assert turns.loop.call(lambda: 5) == 5
+def test_call_returns_the_result_or_raises_the_exception(passes: BlockablePass) -> None:
+    passes.loop.start()
+    assert passes.loop.call(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
-        turns.loop.call(lambda: 1 / 0)
+        passes.loop.call(lambda: 1 / 0)
 
 
-def test_who_waits_too_long_takes_it_back_and_it_never_happens(turns: Turns) -> None:
+def test_call_that_times_out_before_its_start_is_never_executed(passes: BlockablePass) -> None:
     done: list[str] = []
-    turns.may_begin.clear()
-    turns.loop.start()
-    turns.loop.post(lambda: None)
+    passes.may_start.clear()
+    passes.loop.start()
+    passes.loop.post(lambda: None)
     with pytest.raises(Unavailable, match="nothing was changed"):
-        turns.loop.call(lambda: done.append("late"), timeout_s=0.01)
-    turns.may_begin.set()
-    assert turns.loop.call(lambda: len(done)) == 0
+        passes.loop.call(lambda: done.append("late"), timeout_s=0.01)
+    passes.may_start.set()
+    assert passes.loop.call(lambda: len(done)) == 0
 
 
-def test_what_is_under_way_is_not_said_to_be_undone(turns: Turns) -> None:
+def test_call_that_times_out_during_execution_is_reported_as_in_progress(passes: BlockablePass) -> None:
     done: list[str] = []
     answered = threading.Event()
 
@@ -78,26 +78,28 @@ def test_what_is_under_way_is_not_said_to_be_undone(turns: Turns) -> None:
         answered.wait(WAIT_S)
         done.append("in the end")
 
-    turns.loop.start()
+    passes.loop.start()
     with pytest.raises(Unavailable, match="in progress"):
-        turns.loop.call(slowly, timeout_s=1)
+        passes.loop.call(slowly, timeout_s=1)
     answered.set()
-    assert turns.loop.call(lambda: list(done)) == ["in the end"]
+    assert passes.loop.call(lambda: list(done)) == ["in the end"]
 
 
-@pytest.mark.parametrize("breaks", [False, True])
-def test_nobody_waits_for_a_thread_that_has_ended(turns: Turns, others: ThreadPoolExecutor, breaks: bool) -> None:
-    turns.may_end.clear()
-    turns.loop.start()
-    turns.handled.wait(WAIT_S)
-    asked = others.submit(turns.loop.call, lambda: None, 1000)
-    while not turns.loop._futures:
+@pytest.mark.parametrize("raises", [False, True])
+def test_callers_get_an_error_when_the_thread_ends(
+    passes: BlockablePass, callers: ThreadPoolExecutor, raises: bool
+) -> None:
+    passes.may_end.clear()
+    passes.loop.start()
+    passes.handled.wait(WAIT_S)
+    answer = callers.submit(passes.loop.call, lambda: None, 1000)
+    while not passes.loop._futures:
         pass
-    turns.breaks = breaks
-    if not breaks:
-        turns.loop.close(timeout_s=0)
-    turns.may_end.set()
+    passes.raises = raises
+    if not raises:
+        passes.loop.close(timeout_s=0)
+    passes.may_end.set()
     with pytest.raises(ServiceStopping):
-        asked.result(WAIT_S)
+        answer.result(WAIT_S)
     with pytest.raises(ServiceStopping):
-        turns.loop.call(lambda: None)
+        passes.loop.call(lambda: None)

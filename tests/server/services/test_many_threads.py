@@ -1,4 +1,4 @@
-"""The scheduler in its own thread, with people, an agent and an engine all talking to it at once."""
+"""The scheduler in its own thread, called concurrently by users, an agent and an engine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.server.services.storm_engine import Key, StormEngine
 from tests.server.services.world import ADA, SECOND_US, World
 
 CALLS = 40
-"""By each of those who talk to it."""
+"""Number of rounds of each calling thread."""
 PLACES = ["binpack", "fragmentation", "standalone", "topology"]
 
 
 class SharedEngine(StormEngine):
-    """Called from several threads."""
+    """A `StormEngine` that several threads may call."""
 
     lock = threading.RLock()
 
@@ -39,7 +39,7 @@ class SharedEngine(StormEngine):
         with self.lock:
             super().stop(job_id, attempt, cause, grace_s)
 
-    def end_one(self, random: Random) -> Key | None:
+    def end_random_gang(self, random: Random) -> Key | None:
         with self.lock:
             key = random.choice(sorted(self.running)) if self.running else None
             if key is not None:
@@ -56,7 +56,7 @@ def world(tmp_path) -> World:
 
 
 @contextmanager
-def threads_change_often() -> Iterator[None]:
+def frequent_thread_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -65,7 +65,7 @@ def threads_change_often() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def test_everybody_talks_at_once_and_the_books_agree(world: World, monkeypatch) -> None:
+def test_state_stays_consistent_under_concurrent_calls(world: World, monkeypatch) -> None:
     failures: list[str] = []
     monkeypatch.setattr(
         scheduler_pass._log, "exception", lambda message, **rest: failures.append(message), raising=False
@@ -73,35 +73,35 @@ def test_everybody_talks_at_once_and_the_books_agree(world: World, monkeypatch) 
     checks = Checks(world)
     world.engine.before_launch = checks.check_launch
     world.scheduler.start()
-    talkers = [people, people, people, administrator, agent, curious, curious]
-    with threads_change_often(), ThreadPoolExecutor(len(talkers)) as pool:
-        done = [pool.submit(talk, world, Random(seed)) for seed, talk in enumerate(talkers)]
-        for one in done:
-            one.result(120)
+    callers = [act_as_user, act_as_user, act_as_user, act_as_administrator, act_as_agent, act_as_reader, act_as_reader]
+    with frequent_thread_switches(), ThreadPoolExecutor(len(callers)) as pool:
+        futures = [pool.submit(call, world, Random(seed)) for seed, call in enumerate(callers)]
+        for future in futures:
+            future.result(120)
     end_all(world)
     world.scheduler.close()
     assert failures == []
     checks.check()
-    checks.check_all_over()
+    checks.check_all_finished()
 
 
-def people(world: World, random: Random) -> None:
-    """Submit, change their minds, and have gangs that end."""
-    scheduler, mine = world.scheduler, []
+def act_as_user(world: World, random: Random) -> None:
+    """Submit, change, hold and cancel jobs, and end gangs."""
+    scheduler, job_ids = world.scheduler, []
     for i in range(CALLS):
-        what = random.randrange(6)
-        if what < 2 or not mine:
+        action = random.randrange(6)
+        if action < 2 or not job_ids:
             file = {"command": ["true"], "estimate": random.randint(1, 9), "gpus": random.randint(1, 3)}
-            if mine and random.random() < 0.3:
-                file["after"] = [{"job": random.choice(mine), "on": "any"}]
+            if job_ids and random.random() < 0.3:
+                file["after"] = [{"job": random.choice(job_ids), "on": "any"}]
             key = f"{random.randrange(20)}" if random.random() < 0.3 else None
-            with suppress(Conflict):  # a key of somebody else
-                mine += [row.id for row in scheduler.submit(expand(check(file)), ADA, None, key)]
-        elif what == 2:
-            world.engine.end_one(random)
+            with suppress(Conflict):  # another caller used this key
+                job_ids += [row.id for row in scheduler.submit(expand(check(file)), ADA, None, key)]
+        elif action == 2:
+            world.engine.end_random_gang(random)
         else:
-            job_id = random.choice(mine)
-            ask: Callable[[], object] = random.choice([
+            job_id = random.choice(job_ids)
+            change: Callable[[], object] = random.choice([
                 lambda job_id=job_id: scheduler.cancel(job_id, ADA),
                 lambda job_id=job_id: scheduler.hold(job_id, ADA),
                 lambda job_id=job_id: scheduler.release(job_id, ADA),
@@ -109,10 +109,10 @@ def people(world: World, random: Random) -> None:
                 lambda job_id=job_id, i=i: scheduler.update(job_id, JobChange(limit_us=(i + 1) * SECOND_US), ADA),
             ])  # fmt: skip
             with suppress(Conflict):
-                ask()
+                change()
 
 
-def administrator(world: World, random: Random) -> None:
+def act_as_administrator(world: World, random: Random) -> None:
     scheduler = world.scheduler
     for i in range(CALLS):
         window = scheduler.node_service.add_window(["n0"], 10**15 + i, None, ADA)
@@ -127,7 +127,7 @@ def administrator(world: World, random: Random) -> None:
         scheduler.reload_tenants()
 
 
-def agent(world: World, random: Random) -> None:
+def act_as_agent(world: World, random: Random) -> None:
     for i in range(CALLS):
         world.clock.at_us += SECOND_US
         card = f"n{random.randrange(2)}/{random.randrange(3)}"
@@ -141,7 +141,7 @@ def agent(world: World, random: Random) -> None:
         world.scheduler.watcher.hear({"kind": "card_ok", "card": card})
 
 
-def curious(world: World, random: Random) -> None:
+def act_as_reader(world: World, random: Random) -> None:
     scheduler = world.scheduler
     for _ in range(CALLS):
         assert len(scheduler.node_service.cards()) == scheduler.node_service.cluster().gpus

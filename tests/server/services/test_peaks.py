@@ -1,4 +1,4 @@
-"""The most that runs used, by the agent's samples."""
+"""Peaks: peak memory and CPU of runs, from the agent's samples."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gpusquad.store import run_forecasts
 from tests.server.services.world import SECOND_US, World
 
 
-def card(*held: tuple[str, int | None], attempt: int = 0) -> dict:
-    return {"processes": [{"pid": 1, "job": job, "attempt": attempt, "memory_bytes": used} for job, used in held]}
+def card(*processes: tuple[str, int | None], attempt: int = 0) -> dict:
+    return {"processes": [{"pid": 1, "job": job, "attempt": attempt, "memory_bytes": used} for job, used in processes]}
 
 
 def run(cpu_ratio: float | None = None) -> dict:
     return {"job": "a", "attempt": 0, "cpu_ratio": cpu_ratio}
 
 
-def test_memory_is_that_of_the_fullest_card_at_its_fullest() -> None:
+def test_peak_memory_is_the_highest_sample_of_any_card() -> None:
     peaks = Peaks()
     for cards in (
         {"0": card(("a", 5), ("a", 6), ("b", 99)), "1": card(("a", 7))},
@@ -31,7 +31,7 @@ def test_memory_is_that_of_the_fullest_card_at_its_fullest() -> None:
     assert peaks.take("a", 0).memory_bytes is None
 
 
-def test_cpu_is_the_mean_of_the_busiest_minute_for_each_task() -> None:
+def test_peak_cpu_is_the_mean_of_the_busiest_minute_per_task() -> None:
     peaks = Peaks()
     for minute, ratios in enumerate([(1.0, 3.0), (8.0, 0.0), (2.0, 2.0)]):
         for ratio in ratios:
@@ -40,14 +40,14 @@ def test_cpu_is_the_mean_of_the_busiest_minute_for_each_task() -> None:
     assert peaks.take("a", 0).cpu_milli == 2000
 
 
-def test_jobs_that_are_gone_are_forgotten() -> None:
+def test_peaks_of_removed_jobs_are_dropped() -> None:
     peaks = Peaks()
     peaks.see(run(1.0), {}, 0, 1)
     peaks.forget({"b"})
     assert peaks.take("a", 0).cpu_milli is None
 
 
-class Last(OnlinePredictor):
+class LastRunPredictor(OnlinePredictor):
     run: PastRun | None = None
 
     def predict(self, job: Job) -> Quantiles:
@@ -57,8 +57,8 @@ class Last(OnlinePredictor):
         self.run = run
 
 
-def test_what_a_run_used_is_learned_and_kept(tmp_path) -> None:
-    predictor = Last()
+def test_peaks_of_a_run_are_learned_and_stored(tmp_path) -> None:
+    predictor = LastRunPredictor()
     world = World(tmp_path, "1x2", predictor=predictor)
     job_id = world.submit(gpus=1)
     world.settle()
@@ -73,7 +73,7 @@ def test_what_a_run_used_is_learned_and_kept(tmp_path) -> None:
     with world.database.read() as c:
         (row,) = run_forecasts.of_job(c, job_id)
     assert (row.peak_memory_bytes, row.cpu_milli) == (2**30, 1500)
-    again = Last()
+    again = LastRunPredictor()
     world.setup["predictor"] = again
     world.make()
     assert again.run == predictor.run

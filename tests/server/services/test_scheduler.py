@@ -1,4 +1,4 @@
-"""The scheduler as its callers see it, in virtual time over a real store: jobs from submission to the end."""
+"""The scheduler's public interface, in virtual time with a real store: jobs from submission to end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.store import attempts, events, people
 from gpusquad.store.people import TenantRow
-from tests.server.services.world import ADA, SECOND_US, World, kinds, last
+from tests.server.services.world import ADA, SECOND_US, World, kinds, last_cause
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def world(tmp_path, database) -> World:
     return World(tmp_path, "1x2", database)
 
 
-# -- from submission to the end ------------------------------------------------------------------------------------
+# -- from submission to end ----------------------------------------------------------------------------------------
 
 
-def test_a_job_runs_and_its_story_can_be_told(world: World) -> None:
+def test_finished_job_has_times_events_and_attempt_stored(world: World) -> None:
     job_id = world.submit(name="one", gpus=2)
     world.engine.run_us["one"] = 5 * SECOND_US
     world.at(SECOND_US)
@@ -37,7 +37,7 @@ def test_a_job_runs_and_its_story_can_be_told(world: World) -> None:
     assert world.scheduler._context.rows == {}
 
 
-def test_what_can_never_fit_is_refused_and_leaves_no_trace(world: World) -> None:
+def test_infeasible_job_is_refused_without_events(world: World) -> None:
     with pytest.raises(JobRefused) as refused:
         world.submit(gpus=3)
     assert refused.value.code == "never_fits"
@@ -45,7 +45,7 @@ def test_what_can_never_fit_is_refused_and_leaves_no_trace(world: World) -> None
         assert events.last_id(c) == 0
 
 
-def test_the_same_key_is_the_same_submission(world: World) -> None:
+def test_resubmission_with_the_same_key_returns_the_same_jobs(world: World) -> None:
     specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
     first = world.scheduler.submit(specs, ADA, None, "k1")
     again = world.scheduler.submit(specs, ADA, None, "k1")
@@ -53,16 +53,16 @@ def test_the_same_key_is_the_same_submission(world: World) -> None:
     assert [row.id for row in first] == [row.id for row in again] != [row.id for row in other]
 
 
-def test_a_key_used_for_another_submission_is_refused(world: World) -> None:
+def test_key_of_another_submission_is_refused(world: World) -> None:
     world.scheduler.submit(expand(check({"command": ["true"], "gpus": 1, "estimate": 1})), ADA, None, "k1")
     with pytest.raises(Conflict, match="another submission"):
         world.scheduler.submit(expand(check({"command": ["false"], "gpus": 1, "estimate": 1})), ADA, None, "k1")
 
 
-def test_a_submission_on_record_that_was_never_queued_is_queued_by_its_second_try(world: World) -> None:
+def test_stored_but_unqueued_submission_is_queued_by_its_retry(world: World) -> None:
     specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
     (row,) = world.scheduler.submit(specs, ADA, None, "k1")
-    world.scheduler._context.loop._inbox.clear()  # as if the answer of the store had been lost
+    world.scheduler._context.loop._inbox.clear()  # as if the store's answer had been lost
     world.settle()
     assert world.state(row.id) == "pending"
     world.scheduler.submit(specs, ADA, None, "k1")
@@ -76,7 +76,7 @@ def test_a_submission_on_record_that_was_never_queued_is_queued_by_its_second_tr
     assert len(world.engine.launched) == 1
 
 
-def test_two_tries_of_one_submission_queue_it_once_whichever_is_first(world: World) -> None:
+def test_retried_submission_is_queued_once_in_either_order(world: World) -> None:
     specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
     (row,) = world.scheduler.submit(specs, ADA, None, "k1")
     first = world.scheduler._context.loop._inbox.pop()
@@ -87,7 +87,7 @@ def test_two_tries_of_one_submission_queue_it_once_whichever_is_first(world: Wor
     assert (world.state(row.id), world.scheduler.queries.unfinished()[0].state) == ("running", "running")
 
 
-def test_a_launch_that_breaks_fails_the_attempt_and_frees_the_cards(world: World, monkeypatch) -> None:
+def test_launch_exception_fails_the_attempt_and_frees_the_cards(world: World, monkeypatch) -> None:
     def no_processes(launch) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -102,17 +102,17 @@ def test_a_launch_that_breaks_fails_the_attempt_and_frees_the_cards(world: World
     assert world.scheduler.queries.unfinished()[0].state == "running"
 
 
-def test_a_listener_that_fails_holds_nobody_up(world: World) -> None:
-    heard = []
-    world.scheduler.on_event(lambda told: 1 / 0)
-    world.scheduler.on_event(heard.extend)
+def test_failing_listener_does_not_affect_jobs_or_other_listeners(world: World) -> None:
+    received = []
+    world.scheduler.on_event(lambda batch: 1 / 0)
+    world.scheduler.on_event(received.extend)
     job_id = world.submit()
     world.settle()
     assert world.state(job_id) == "running"
-    assert [one.kind for _, one in heard] == ["pending", "starting", "running"]
+    assert [event.kind for _, event in received] == ["pending", "starting", "running"]
 
 
-def test_a_quota_bounds_unfinished_jobs(world: World) -> None:
+def test_submission_is_refused_beyond_max_pending(world: World) -> None:
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", max_pending=2))
     world.scheduler.reload_tenants()
@@ -122,14 +122,14 @@ def test_a_quota_bounds_unfinished_jobs(world: World) -> None:
         world.submit()
 
 
-def test_a_member_submits_for_its_own_tenant_only(world: World) -> None:
+def test_submission_is_refused_for_another_or_unknown_tenant(world: World) -> None:
     with pytest.raises(Forbidden):
         world.submit(Who("bob", "default", "member"), tenant="other")
     with pytest.raises(Invalid, match="does not exist"):
         world.submit(tenant="other")
 
 
-def test_a_failed_gang_says_which_task_and_is_tried_again_later_each_time(world: World) -> None:
+def test_failed_gang_is_retried_with_growing_delay_until_retries_are_used(world: World) -> None:
     job_id = world.submit(name="bad", retries={"count": 2, "backoff": 0})
     world.engine.run_us["bad"], world.engine.ends_as["bad"] = SECOND_US, "failed"
     world.at(0)
@@ -144,22 +144,22 @@ def test_a_failed_gang_says_which_task_and_is_tried_again_later_each_time(world:
     assert starts[2] - starts[1] > starts[1] - starts[0]
 
 
-# -- cancel, hold, change ------------------------------------------------------------------------------------------
+# -- cancel, hold, update ------------------------------------------------------------------------------------------
 
 
-def test_cancelling_what_waits_runs_and_is_over(world: World) -> None:
+def test_cancel_ends_pending_and_running_jobs_and_is_refused_for_finished(world: World) -> None:
     running, waiting = world.submit(gpus=2), world.submit(gpus=2)
     world.settle()
     world.scheduler.cancel(waiting, ADA)
     world.scheduler.cancel(running, ADA)
     world.settle()
     assert {world.state(running), world.state(waiting)} == {"cancelled"}
-    assert last(world, running) == "cancelled by ada"
+    assert last_cause(world, running) == "cancelled by ada"
     with pytest.raises(Conflict, match="has ended"):
         world.scheduler.cancel(running, ADA)
 
 
-def test_a_second_cancel_while_it_stops_changes_nothing(world: World) -> None:
+def test_second_cancel_of_a_stopping_job_has_no_effect(world: World) -> None:
     job_id = world.submit(gpus=1)
     world.settle()
     world.engine.slow_to_stop = True
@@ -172,7 +172,7 @@ def test_a_second_cancel_while_it_stops_changes_nothing(world: World) -> None:
     assert world.state(job_id) == "cancelled"
 
 
-def test_a_held_job_lets_others_pass_until_released(world: World) -> None:
+def test_held_job_is_skipped_until_it_is_released(world: World) -> None:
     first, held, third = (world.submit(name=name, gpus=2) for name in ("first", "held", "third"))
     world.settle()
     world.scheduler.hold(held, ADA)
@@ -186,7 +186,7 @@ def test_a_held_job_lets_others_pass_until_released(world: World) -> None:
     assert world.state(held) == "running"
 
 
-def test_priority_and_goal_of_a_job_can_change(world: World) -> None:
+def test_update_changes_priority_slo_and_limit(world: World) -> None:
     first, second, third = (world.submit(name=name, gpus=2) for name in ("first", "second", "third"))
     world.settle()
     world.scheduler.update(third, JobChange(priority="urgent"), ADA)
@@ -201,21 +201,21 @@ def test_priority_and_goal_of_a_job_can_change(world: World) -> None:
 # -- dependencies --------------------------------------------------------------------------------------------------
 
 
-def test_jobs_wait_for_others_by_name(world: World) -> None:
+def test_dependency_by_name_holds_starts_or_cancels_the_job(world: World) -> None:
     first = world.submit(name="prepare")
-    then = world.submit(name="train", after=["prepare"])
-    alas = world.submit(name="clean", after=[{"job": "prepare", "on": "failure"}])
+    on_success = world.submit(name="train", after=["prepare"])
+    on_failure = world.submit(name="clean", after=[{"job": "prepare", "on": "failure"}])
     world.settle()
-    assert world.state(then) == "held"
+    assert world.state(on_success) == "held"
     world.engine.end(first, 0)
     world.settle()
-    assert (world.state(then), world.state(alas)) == ("running", "cancelled")
+    assert (world.state(on_success), world.state(on_failure)) == ("running", "cancelled")
     late = world.submit(name="late", after=[first])
     world.settle()
     assert world.state(late) == "running"
 
 
-def test_a_chain_whose_first_job_fails_is_cancelled_to_its_end(world: World) -> None:
+def test_dependents_are_cancelled_transitively_when_the_first_job_fails(world: World) -> None:
     first = world.submit(name="a")
     second = world.submit(name="b", after=["a"])
     third = world.submit(name="c", after=["b"])
@@ -227,7 +227,7 @@ def test_a_chain_whose_first_job_fails_is_cancelled_to_its_end(world: World) -> 
         world.submit(after=["nobody"])
 
 
-def test_a_chain_of_any_length_is_cancelled_to_its_end(world: World) -> None:
+def test_long_dependency_chain_is_cancelled_with_its_first_job(world: World) -> None:
     chain = [world.submit(name="0")]
     for i in range(400):
         chain.append(world.submit(after=[chain[i]]))

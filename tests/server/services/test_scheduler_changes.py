@@ -1,4 +1,4 @@
-"""What comes in the way of jobs that run or wait: others, faults, other policies; and what is answered meanwhile."""
+"""Preemption, faults, unmanaged processes and policy changes, and the answers to queries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def world(tmp_path, database) -> World:
 # -- preemption and faults -----------------------------------------------------------------------------------------
 
 
-def test_a_preempted_job_comes_back_with_its_request_time(world: World) -> None:
+def test_preempted_job_is_requeued_with_its_submit_time(world: World) -> None:
     world.scheduler.policy_service.set({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
     low = world.submit(name="low", gpus=2, priority="low", checkpoint={"every": 1, "grace": 3}, estimate=100)
     world.settle()
@@ -41,22 +41,22 @@ def test_a_preempted_job_comes_back_with_its_request_time(world: World) -> None:
     assert "preempting" in kinds(world, low)
 
 
-def test_a_broken_card_sends_its_gang_back_and_spares_the_neighbour(world: World) -> None:
-    one, two = world.submit(name="one", gpus=1), world.submit(name="two", gpus=1)
+def test_gang_on_a_faulty_card_is_requeued_and_others_continue(world: World) -> None:
+    first, second = world.submit(name="one", gpus=1), world.submit(name="two", gpus=1)
     world.settle()
     card = world.engine.launched[0][3][0]
     world.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": "Xid 79"})
     world.settle()
-    assert (world.state(one), world.state(two)) == ("pending", "running")
+    assert (world.state(first), world.state(second)) == ("pending", "running")
     assert {c.id: c.state for c in world.scheduler.node_service.cards()}[card] == "cordoned"
-    assert "lost" in kinds(world, one)
+    assert "lost" in kinds(world, first)
     world.scheduler.watcher.hear({"kind": "card_ok", "card": card})
     world.settle()
-    assert world.state(one) == "running"
-    assert world.scheduler.row(one).attempt == 1
+    assert world.state(first) == "running"
+    assert world.scheduler.row(first).attempt == 1
 
 
-def sample(world: World, at_us: int, processes=(), runs=(), **of_card) -> None:
+def send_sample(world: World, at_us: int, processes=(), runs=(), **of_card) -> None:
     world.clock.at_us = at_us
     cards = [
         {"id": card.id, "utilisation_ratio": 0.0, "processes": list(processes) if i == 0 else []} | of_card
@@ -66,7 +66,7 @@ def sample(world: World, at_us: int, processes=(), runs=(), **of_card) -> None:
     world.settle()
 
 
-def test_cards_that_came_after_the_start_are_left_alone(world: World) -> None:
+def test_reports_about_unknown_cards_are_ignored(world: World) -> None:
     for kind in ("card_fault", "card_ok"):
         world.scheduler.watcher.hear({"kind": kind, "card": "new", "cause": "Xid 79"})
     world.scheduler.node_service.taken_outside("new", "held by somebody")
@@ -74,106 +74,104 @@ def test_cards_that_came_after_the_start_are_left_alone(world: World) -> None:
     assert [card.state for card in world.scheduler.node_service.cards()] == ["free", "free"]
 
 
-def test_progress_is_the_same_in_memory_and_on_record(world: World) -> None:
+def test_progress_is_equal_in_memory_and_in_the_store(world: World) -> None:
     job_id = world.submit(gpus=1)
     world.settle()
     run = {"job": job_id, "attempt": 0, "step": 3, "total": 4, "progress_at_us": 1}
-    sample(world, 20 * SECOND_US, runs=[run])
+    send_sample(world, 20 * SECOND_US, runs=[run])
     assert world.scheduler.row(job_id).progress["ratio"] == 0.75
     assert world.scheduler.queries.unfinished() == [world.scheduler.row(job_id)]
-    sample(world, 40 * SECOND_US, runs=[run | {"attempt": 1, "step": 4}])
+    send_sample(world, 40 * SECOND_US, runs=[run | {"attempt": 1, "step": 4}])
     assert world.scheduler.row(job_id).progress["step"] == 3
 
 
-def test_a_process_from_outside_takes_the_card_and_gives_it_back(world: World) -> None:
-    stranger = {"pid": 4, "name": "python", "memory_bytes": 2**30, "job": None, "attempt": None}
+def test_unmanaged_process_makes_its_card_unavailable_until_it_ends(world: World) -> None:
+    process = {"pid": 4, "name": "python", "memory_bytes": 2**30, "job": None, "attempt": None}
     for i in range(4):
-        sample(world, i * SECOND_US, [stranger])
+        send_sample(world, i * SECOND_US, [process])
     assert [card.state for card in world.scheduler.node_service.cards()] == ["taken_outside", "free"]
     assert world.scheduler.node_service.cluster().taken_outside == 1
     job_id = world.submit(gpus=2)
     world.settle()
     assert world.state(job_id) == "pending"
     for i in range(4, 9):
-        sample(world, i * SECOND_US)
+        send_sample(world, i * SECOND_US)
     assert world.state(job_id) == "running"
 
 
-STRANGER = {"pid": 4, "name": "python", "memory_bytes": 2**30, "job": None, "attempt": None}
-PART = {"share": {"sm": 0.25, "memory": "1GiB"}, "gpus": None}
+UNMANAGED = {"pid": 4, "name": "python", "memory_bytes": 2**30, "job": None, "attempt": None}
+SHARE = {"share": {"sm": 0.25, "memory": "1GiB"}, "gpus": None}
 
 
-def test_why_names_the_process_that_holds_the_card_and_how_to_get_it_back(world: World) -> None:
+def test_why_names_the_unmanaged_process_and_the_cure(world: World) -> None:
     for i in range(4):
-        sample(world, i * SECOND_US, [STRANGER])
+        send_sample(world, i * SECOND_US, [UNMANAGED])
     job_id = world.submit(gpus=2)
     world.settle()
     [down] = [reason for reason in world.scheduler.queries.why(job_id).reasons if reason.code == "down"]
     assert "held by python (pid 4)" in down.message
     assert "end" in down.cure
     for i in range(4, 9):
-        sample(world, i * SECOND_US, [STRANGER | {"pid": 5}])
+        send_sample(world, i * SECOND_US, [UNMANAGED | {"pid": 5}])
     [down] = [reason for reason in world.scheduler.queries.why(job_id).reasons if reason.code == "down"]
-    assert "pid 5" in down.message, "not one that has long ended"
+    assert "pid 5" in down.message, "not the process that has ended"
 
 
-def test_a_process_of_a_job_that_nothing_holds_bars_the_card_by_the_same_rule(tmp_path, database) -> None:
+def test_unheld_process_of_a_job_makes_the_card_unavailable_for_others(tmp_path, database) -> None:
     world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: False)
-    first = world.submit(name="first", **PART)
+    first = world.submit(name="first", **SHARE)
     world.settle()
     for i in range(4):
-        sample(world, i * SECOND_US, [STRANGER | {"job": first, "attempt": 0, "unheld": True}])
-    second = world.submit(name="second", **PART)
+        send_sample(world, i * SECOND_US, [UNMANAGED | {"job": first, "attempt": 0, "unheld": True}])
+    second = world.submit(name="second", **SHARE)
     world.settle()
     [down] = [reason for reason in world.scheduler.queries.why(second).reasons if reason.code == "down"]
     assert f"of job {first}, which runs without the shim" in down.message
     for i in range(4, 9):
-        sample(world, i * SECOND_US, [STRANGER | {"job": first, "attempt": 0}])
+        send_sample(world, i * SECOND_US, [UNMANAGED | {"job": first, "attempt": 0}])
     assert world.state(second) == "running"
 
 
-def test_a_rule_that_changes_holds_for_strangers_that_are_known(tmp_path, database) -> None:
+def test_changed_rule_applies_to_known_unmanaged_processes(tmp_path, database) -> None:
     rules = {"card": False}
     world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: rules["card"])
-    world.submit(name="first", **PART)
+    world.submit(name="first", **SHARE)
     world.settle()
     seen = []
     for i, rules["card"] in enumerate([False] * 4 + [True] + [False]):
-        sample(world, i * SECOND_US, [STRANGER])
+        send_sample(world, i * SECOND_US, [UNMANAGED])
         world.settle()
         seen.append(world.scheduler.node_service.cards()[0].state)
     assert seen[3:] == ["taken_outside", "shared", "taken_outside"]
 
 
-@pytest.mark.parametrize("admits", [True, False])
-def test_whether_others_join_a_shared_card_beside_a_stranger_is_a_rule(tmp_path, database, admits: bool) -> None:
-    world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: admits)
-    first = world.submit(name="first", **PART)
+@pytest.mark.parametrize("allowed", [True, False])
+def test_rule_decides_whether_a_card_with_an_unmanaged_process_is_shared(tmp_path, database, allowed: bool) -> None:
+    world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: allowed)
+    first = world.submit(name="first", **SHARE)
     world.settle()
     for i in range(4):
-        sample(world, i * SECOND_US, [STRANGER])
-    second = world.submit(name="second", **PART)
+        send_sample(world, i * SECOND_US, [UNMANAGED])
+    second = world.submit(name="second", **SHARE)
     world.settle()
-    assert world.state(second) == ("running" if admits else "pending")
-    assert [card.state for card in world.scheduler.node_service.cards()] == ["shared" if admits else "taken_outside"]
+    assert world.state(second) == ("running" if allowed else "pending")
+    assert [card.state for card in world.scheduler.node_service.cards()] == ["shared" if allowed else "taken_outside"]
     whole = world.submit(name="whole", gpus=1)
     for job_id in (first, second):
         world.engine.end(job_id, 0)
     world.settle()
     assert world.state(whole) == "pending"
-    assert [card.state for card in world.scheduler.node_service.cards()] == ["taken_outside"], (
-        "it is not shared any more"
-    )
+    assert [card.state for card in world.scheduler.node_service.cards()] == ["taken_outside"], "it is no longer shared"
 
 
-def test_the_server_of_mps_takes_no_card(world: World) -> None:
+def test_mps_server_is_not_an_unmanaged_process(world: World) -> None:
     server = {"pid": 4, "name": "nvidia-cuda-mps", "memory_bytes": 2**26, "job": None, "attempt": None}
     for i in range(4):
-        sample(world, i * SECOND_US, [server])
+        send_sample(world, i * SECOND_US, [server])
     assert [card.state for card in world.scheduler.node_service.cards()] == ["free", "free"]
 
 
-def test_a_hung_job_is_warned_of_and_then_stopped_by_the_tenants_rule(tmp_path, database) -> None:
+def test_hung_job_is_reported_and_then_stopped_by_the_tenants_rule(tmp_path, database) -> None:
     world = World(tmp_path, "1x2", database, rules=HangRules(silent_s=60, stop_after_s=30))
     with database.write() as c:
         people.put_tenant(c, TenantRow("default", on_hang="stop"))
@@ -182,7 +180,7 @@ def test_a_hung_job_is_warned_of_and_then_stopped_by_the_tenants_rule(tmp_path, 
     world.settle()
     for at_s in range(0, 120, 5):
         run = {"job": job_id, "attempt": 0, "last_output_us": 0, "cpu_ratio": 0.0, "gpu_ratio": 0.0}
-        sample(world, at_s * SECOND_US, runs=[run])
+        send_sample(world, at_s * SECOND_US, runs=[run])
     row = world.scheduler.row(job_id)
     assert row.state == "failed"
     assert "silent" in row.cause
@@ -190,7 +188,7 @@ def test_a_hung_job_is_warned_of_and_then_stopped_by_the_tenants_rule(tmp_path, 
     assert kinds(world, job_id).index("hung") < kinds(world, job_id).index("stopping")
 
 
-def test_drain_cordon_and_windows_are_kept_over_a_restart(world: World) -> None:
+def test_drain_cordon_and_windows_survive_a_restart(world: World) -> None:
     scheduler = world.scheduler
     node = scheduler.node_service.nodes()[0].id
     scheduler.node_service.drain(node, ADA, "new disks")
@@ -208,7 +206,7 @@ def test_drain_cordon_and_windows_are_kept_over_a_restart(world: World) -> None:
 # -- policy --------------------------------------------------------------------------------------------------------
 
 
-def test_a_policy_set_while_jobs_run_decides_next_and_survives(world: World) -> None:
+def test_policy_set_while_jobs_run_applies_and_survives_a_restart(world: World) -> None:
     first = world.submit(gpus=2, estimate=5)
     long, short = world.submit(gpus=2, estimate=50), world.submit(gpus=2, estimate=1)
     world.settle()
@@ -228,13 +226,13 @@ def test_a_policy_set_while_jobs_run_decides_next_and_survives(world: World) -> 
         world.scheduler.policy_service.set({"order": "nonsense"}, ADA)
 
 
-def test_what_is_not_named_stays_part_by_part(world: World) -> None:
+def test_policy_fields_that_are_not_given_stay_unchanged(world: World) -> None:
     world.scheduler.policy_service.set({"order": "sjf", "preemption": {"by": "priority"}}, ADA)
     status = world.scheduler.policy_service.set({"preemption": {"min_run_s": 7.0}}, ADA)
     assert (status.order, status.preemption["by"], status.preemption["min_run_s"]) == ("sjf", "priority", 7.0)
 
 
-def test_a_policy_that_cannot_be_applied_is_not_on_record(world: World, monkeypatch) -> None:
+def test_policy_that_cannot_be_applied_is_not_stored(world: World, monkeypatch) -> None:
     monkeypatch.setattr(driver, "with_policies", lambda state, policies: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         world.scheduler.policy_service.set({"order": "sjf"}, ADA)
@@ -245,7 +243,7 @@ def test_a_policy_that_cannot_be_applied_is_not_on_record(world: World, monkeypa
     assert world.make().policy_service.status().order == "fifo"
 
 
-def test_a_share_can_be_placed_beside_one_that_is_only_promised(tmp_path) -> None:
+def test_share_can_be_placed_beside_a_reserved_one(tmp_path) -> None:
     world = World(tmp_path, "1x2", predictor=create("predictor", "recent"))
     world.scheduler.policy_service.set({"mode": "slo", "place": "standalone"}, ADA)
     share = {"gpus": None, "share": {"sm": 0.25}, "estimate": None}
@@ -262,7 +260,7 @@ def test_a_share_can_be_placed_beside_one_that_is_only_promised(tmp_path) -> Non
 # -- answers -------------------------------------------------------------------------------------------------------
 
 
-def test_why_when_and_what_if(world: World) -> None:
+def test_why_when_and_what_if_answer_for_running_and_pending_jobs(world: World) -> None:
     first, second = world.submit(gpus=2, estimate=60), world.submit(gpus=1, estimate=30)
     world.settle()
     why = world.scheduler.queries.why(second)
@@ -274,7 +272,9 @@ def test_why_when_and_what_if(world: World) -> None:
     (spec,) = expand(check({"command": ["true"], "gpus": 1, "estimate": 5}))
     answer = world.scheduler.queries.what_if(spec, ADA)
     assert (answer.starts_now, answer.start_us) == (False, 60 * SECOND_US)
-    assert [(one.code, one.numbers["needed"], one.numbers["idle"]) for one in answer.reasons] == [("no_cards", 1, 0)]
+    assert [(reason.code, reason.numbers["needed"], reason.numbers["idle"]) for reason in answer.reasons] == [
+        ("no_cards", 1, 0)
+    ]
     (entry,) = world.scheduler.queries.queue(0, 10)
     assert (entry.job_id, entry.position, entry.promised_us) == (second, 1, 60 * SECOND_US)
     world.at(70 * SECOND_US)
@@ -287,6 +287,6 @@ def test_why_when_and_what_if(world: World) -> None:
     assert accuracy.count >= 1
 
 
-def test_answers_share_no_memory_with_the_scheduler(world: World) -> None:
+def test_copied_state_shares_no_memory_with_the_scheduler(world: World) -> None:
     context = world.scheduler._context
-    assert context.copy().space.fixed is not context.fixed  # by which places remember what they worked out
+    assert context.copy().space.fixed is not context.fixed  # place policies cache results in it

@@ -1,4 +1,4 @@
-"""A scheduler that starts again goes on from what is on record."""
+"""Restart of the scheduler: it continues from the stored state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.store import people
 from gpusquad.store.people import TenantRow
-from tests.server.services.world import ADA, SECOND_US, World, last
+from tests.server.services.world import ADA, SECOND_US, World, last_cause
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def world(tmp_path, database) -> World:
     return World(tmp_path, "1x2", database)
 
 
-def test_after_a_restart_everything_goes_on_where_it_was(world: World) -> None:
+def test_running_stopping_pending_and_held_jobs_continue_after_a_restart(world: World) -> None:
     running, stopping = world.submit(name="r", gpus=1), world.submit(name="s", gpus=1)
     waiting, held = world.submit(name="w", gpus=1), world.submit(name="h", after=["r"])
     world.settle()
@@ -41,7 +41,7 @@ def test_after_a_restart_everything_goes_on_where_it_was(world: World) -> None:
     assert (world.state(running), world.state(held)) == ("succeeded", "running")
 
 
-def test_a_gang_whose_end_nobody_saw_runs_again_under_the_next_number(world: World) -> None:
+def test_lost_gang_runs_again_with_the_next_attempt_number(world: World) -> None:
     job_id = world.submit(gpus=1)
     world.settle()
     world.scheduler = world.make()
@@ -54,7 +54,7 @@ def test_a_gang_whose_end_nobody_saw_runs_again_under_the_next_number(world: Wor
     assert world.state(job_id) == "succeeded"
 
 
-def test_a_gang_that_is_lost_at_once_again_and_again_is_not_tried_without_end(world: World) -> None:
+def test_gang_that_is_always_lost_is_held_after_a_few_attempts(world: World) -> None:
     job_id = world.submit(gpus=1)
     for at_s in range(60):
         world.at(at_s * SECOND_US)
@@ -66,7 +66,7 @@ def test_a_gang_that_is_lost_at_once_again_and_again_is_not_tried_without_end(wo
     assert 3 <= len(world.engine.launched) <= 5
 
 
-def test_a_gang_on_a_card_that_is_gone_is_ended_and_queued_again(tmp_path, database) -> None:
+def test_gang_on_a_missing_card_is_requeued(tmp_path, database) -> None:
     world = World(tmp_path, "1x2", database)
     job_id = world.submit(gpus=2)
     world.settle()
@@ -83,7 +83,7 @@ def test_a_gang_on_a_card_that_is_gone_is_ended_and_queued_again(tmp_path, datab
     assert world.engine.launched[-1][3] == ("new-0", "new-1")
 
 
-def test_a_gang_lost_with_its_card_comes_back_after_a_restart_too(world: World) -> None:
+def test_gang_of_a_faulty_card_is_requeued_after_a_restart(world: World) -> None:
     job_id = world.submit(gpus=2)
     world.settle()
     world.engine.slow_to_stop = True
@@ -99,12 +99,12 @@ def test_a_gang_lost_with_its_card_comes_back_after_a_restart_too(world: World) 
 
 
 def without_the_last_card(cluster: Cluster) -> Cluster:
-    """Of the first node."""
+    """Remove the last card of the first node."""
     first, *others = cluster.nodes
     return Cluster((replace(first, cards=first.cards[:-1]), *others))
 
 
-def test_a_gang_told_to_go_is_told_again_after_a_restart_even_if_a_card_of_it_is_gone(world: World) -> None:
+def test_stopping_gang_is_stopped_again_after_a_restart_without_its_card(world: World) -> None:
     job_id = world.submit(gpus=2)
     world.settle()
     world.engine.slow_to_stop = True
@@ -116,24 +116,24 @@ def test_a_gang_told_to_go_is_told_again_after_a_restart_even_if_a_card_of_it_is
     assert world.state(job_id) == "cancelled"
 
 
-def test_nothing_new_comes_near_a_gang_that_lost_a_card_until_it_has_left(world: World) -> None:
-    gang, next_one = world.submit(gpus=2), world.submit(gpus=1)
+def test_no_job_starts_beside_a_gang_with_a_missing_card_until_it_ends(world: World) -> None:
+    gang, pending = world.submit(gpus=2), world.submit(gpus=1)
     world.settle()
     world.engine.slow_to_stop = True
     world.cluster = without_the_last_card(world.cluster)
     world.scheduler = world.make()
     world.engine.report(AttemptStarted(gang, 0, (1,)))
     world.settle()
-    assert (world.state(gang), world.state(next_one)) == ("lost", "pending")
+    assert (world.state(gang), world.state(pending)) == ("lost", "pending")
     (card,) = world.scheduler.node_service.cards()
     assert (card.state, "still runs here" in card.cause) == ("drained", True)
     assert not world.scheduler.node_service.nodes()[0].drained
     world.engine.end(gang, 0, "stopped")
     world.settle()
-    assert world.state(next_one) == "running"
+    assert world.state(pending) == "running"
 
 
-def test_a_gang_that_fits_nowhere_any_more_fails_and_says_so(world: World) -> None:
+def test_gang_that_no_longer_fits_the_cluster_fails_with_a_reason(world: World) -> None:
     job_id = world.submit(gpus=2)
     world.settle()
     world.cluster = without_the_last_card(world.cluster)
@@ -146,7 +146,7 @@ def test_a_gang_that_fits_nowhere_any_more_fails_and_says_so(world: World) -> No
 
 
 @pytest.mark.parametrize("what", ["cancel", "hold"])
-def test_what_is_refused_after_a_restart_can_still_be_cancelled_and_held(world: World, what: str) -> None:
+def test_job_refused_after_a_restart_can_be_cancelled_and_held(world: World, what: str) -> None:
     first, second = world.submit(gpus=2), world.submit(gpus=2)
     world.settle()
     world.engine.end(first, 0)
@@ -157,7 +157,7 @@ def test_what_is_refused_after_a_restart_can_still_be_cancelled_and_held(world: 
     assert world.state(second) == ("cancelled" if what == "cancel" else "failed")
 
 
-def test_a_limit_set_while_a_job_waits_does_not_fail_it_at_the_next_start(world: World) -> None:
+def test_tenant_limit_does_not_fail_a_pending_job_at_a_restart(world: World) -> None:
     first, waiting = world.submit(gpus=2), world.submit(gpus=2)
     world.settle()
     for limit in (1, None):
@@ -171,8 +171,8 @@ def test_a_limit_set_while_a_job_waits_does_not_fail_it_at_the_next_start(world:
     assert world.state(waiting) == "running"
 
 
-def test_a_limit_does_not_hide_that_a_job_is_too_large_for_the_cluster_there_is_now(world: World) -> None:
-    """It would wait until the limit is lifted, and from then on for cards that nobody has."""
+def test_job_too_large_for_the_cluster_fails_despite_a_tenant_limit(world: World) -> None:
+    """Otherwise it would wait for the limit to be lifted, and then for cards that do not exist."""
     waiting = world.submit(gpus=2)
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", limit_gpus=1))
@@ -180,21 +180,21 @@ def test_a_limit_does_not_hide_that_a_job_is_too_large_for_the_cluster_there_is_
     world.scheduler = world.make()
     world.settle()
     assert world.state(waiting) == "failed"
-    assert "requests 2 GPUs on one node; the largest node has 1" in last(world, waiting)
+    assert "requests 2 GPUs on one node; the largest node has 1" in last_cause(world, waiting)
 
 
-def test_a_job_that_came_in_just_before_a_crash_does_not_wait_for_what_was_over(world: World) -> None:
+def test_job_submitted_before_a_crash_does_not_wait_for_a_finished_dependency(world: World) -> None:
     first = world.submit(name="first")
     world.settle()
     world.engine.end(first, 0)
     world.settle()
-    then, alas = world.submit(after=[first]), world.submit(after=[{"job": first, "on": "failure"}])
+    on_success, on_failure = world.submit(after=[first]), world.submit(after=[{"job": first, "on": "failure"}])
     world.scheduler = world.make()
     world.settle()
-    assert (world.state(then), world.state(alas)) == ("running", "cancelled")
+    assert (world.state(on_success), world.state(on_failure)) == ("running", "cancelled")
 
 
-def test_time_goes_on_from_the_last_thing_on_record(world: World) -> None:
+def test_sequence_numbers_continue_after_a_restart(world: World) -> None:
     world.clock.at_us = 10**9
     first = world.submit(gpus=2)
     world.settle()

@@ -1,4 +1,4 @@
-"""What a job is worth beside others on a card: at its start, and when somebody changes it."""
+"""Sharing parameters of jobs: at their start and after updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def set_weight(world: World, weight: float) -> None:
     world.scheduler.reload_tenants()
 
 
-def test_a_launch_carries_what_its_job_is_worth_and_asked_for(world: World) -> None:
+def test_launch_has_the_sharing_params_and_share_of_its_job(world: World) -> None:
     set_weight(world, 3.0)
     job_id = world.submit(**SHARE, priority="high", slo={"p99": "20ms"})
     world.settle()
@@ -36,13 +36,13 @@ def test_a_launch_carries_what_its_job_is_worth_and_asked_for(world: World) -> N
     assert [task.share for task in launch.tasks] == [Share(2**30, 250, "isolated")]
 
 
-def test_of_a_job_without_an_estimate_nobody_knows_what_is_left(world: World) -> None:
+def test_sharing_params_have_no_remaining_time_without_an_estimate(world: World) -> None:
     job_id = world.submit(**SHARE, estimate=None)
     world.settle()
     assert world.engine.running[job_id, 0].sharing_params == SharingParams(memory_bytes=2**30)
 
 
-def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
+def test_update_of_a_running_job_reaches_all_its_tasks(world: World) -> None:
     job_id = world.submit(**SHARE, count=2)
     world.settle()
     world.at(4 * SECOND_US)
@@ -51,16 +51,16 @@ def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
     assert world.engine.changed == [(job_id, 0, 2, urgent)]
 
 
-def test_a_job_that_waits_has_no_tasks_to_tell(world: World) -> None:
+def test_update_of_a_pending_job_is_not_sent_to_the_engine(world: World) -> None:
     world.submit(gpus=2)
-    waits = world.submit(gpus=2)
+    pending = world.submit(gpus=2)
     world.settle()
-    world.scheduler.update(waits, JobChange(priority="high"), ADA)
+    world.scheduler.update(pending, JobChange(priority="high"), ADA)
     assert world.engine.changed == []
 
 
-def test_a_job_that_ends_while_it_is_told_of_is_no_error(world: World) -> None:
-    """Weights are told by the thread that set them."""
+def test_update_of_a_job_that_ends_meanwhile_does_not_fail(world: World) -> None:
+    """The thread that sets a weight also sends it, so the job may end in between."""
 
     class Rows(dict):
         def __getitem__(self, job_id: str) -> object:
@@ -76,7 +76,7 @@ def test_a_job_that_ends_while_it_is_told_of_is_no_error(world: World) -> None:
     assert [at for at, *_ in world.engine.changed] == [job_id]
 
 
-def test_another_weight_of_the_tenant_reaches_who_runs(world: World) -> None:
+def test_new_tenant_weight_is_sent_to_running_jobs(world: World) -> None:
     job_id = world.submit(**SHARE)
     world.settle()
     set_weight(world, 2.5)

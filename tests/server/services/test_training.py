@@ -1,4 +1,4 @@
-"""Every run is a lesson, learned once: as it ends, from a file, or from history."""
+"""PredictorTraining: every run is learned once, when it ends, from a file or from history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.model.prediction import PastRun, Quantiles, certain
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.predict.combined import CombinedPredictor
 from gpusquad.registry import forget, register
-from gpusquad.server.services.prediction import training as learning_module
+from gpusquad.server.services.prediction import training as training_module
 from gpusquad.server.services.prediction.predictor import LockedPredictor
 from gpusquad.server.services.prediction.predictor_files import PredictorFiles
 from gpusquad.server.services.prediction.training import PredictorTraining
@@ -22,17 +22,17 @@ from gpusquad.store.people import TenantRow
 from tests.server.services.world import ADA, SECOND_US, World
 
 
-class Notebook(OnlinePredictor):
-    """Writes down what it is taught."""
+class RecordingPredictor(OnlinePredictor):
+    """Records the runs it learns and the jobs it predicts."""
 
     def __init__(self) -> None:
         self.lessons: list[tuple[str, int, str]] = []
         self.runs: list[PastRun] = []
-        self.asked: list[str] = []
+        self.predicted: list[str] = []
         self.trained = 0
 
     def predict(self, job: Job) -> Quantiles:
-        self.asked.append(job.name)
+        self.predicted.append(job.name)
         return certain(job.estimate_us or 5 * SECOND_US, "user", 0.25)
 
     def learn(self, run: PastRun) -> None:
@@ -54,22 +54,22 @@ class Notebook(OnlinePredictor):
 
 @pytest.fixture
 def notebook():
-    register("predictor", "notebook")(Notebook)
-    yield Notebook
+    register("predictor", "notebook")(RecordingPredictor)
+    yield RecordingPredictor
     forget("predictor", "notebook")
 
 
 @pytest.fixture
 def world(tmp_path, database) -> World:
-    return World(tmp_path, "1x4", database, predictor=Notebook())
+    return World(tmp_path, "1x4", database, predictor=RecordingPredictor())
 
 
 def lessons(world: World) -> list[tuple[str, int, str]]:
     return world.scheduler._context.predictor.predictor.lessons  # type: ignore[attr-defined]
 
 
-def all_kinds_of_ends(world: World) -> None:
-    """One run of each kind, one after the other, each of one second."""
+def run_jobs_with_all_ends(world: World) -> None:
+    """Run one job with each kind of end, one second each."""
 
     def run(name: str, **file) -> str:
         job_id = world.submit(name=name, **file)
@@ -86,11 +86,11 @@ def all_kinds_of_ends(world: World) -> None:
     world.settle()
     world.engine.end(run("retried", retries={"count": 1, "backoff": 0}), 0, "failed")
     world.settle()
-    gone = run("gone")
-    world.engine.end(gone, 0, "lost", "its keeper died")
+    lost = run("gone")
+    world.engine.end(lost, 0, "lost", "its keeper died")
     world.settle()
     world.clock.at_us += SECOND_US
-    world.engine.end(gone, world.scheduler.row(gone).attempt)
+    world.engine.end(lost, world.scheduler.row(lost).attempt)
     world.settle()
 
 
@@ -98,23 +98,23 @@ ENDS = [("good", 1, "succeeded"), ("bad", 1, "failed"), ("cancelled", 1, "cancel
         ("retried", 1, "failed"), ("gone", 1, "lost")]  # fmt: skip
 
 
-def test_every_end_is_learned_with_how_it_came(world: World) -> None:
-    all_kinds_of_ends(world)
+def test_every_run_is_learned_with_its_end(world: World) -> None:
+    run_jobs_with_all_ends(world)
     assert lessons(world)[:6] == ENDS
-    # Lost at once, so it waits a while for its next try: the others come after.
+    # The lost job waits for its retry, so the other retries end first.
     assert set(lessons(world)[6:]) <= {("gone", 1, "succeeded"), ("retried", 1, "succeeded")}
     assert world.scheduler._context.predictor.predictor.trained == len(lessons(world))  # type: ignore[attr-defined]
 
 
-def test_history_teaches_what_was_learned_live(world: World) -> None:
-    all_kinds_of_ends(world)
+def test_runs_learned_from_history_equal_those_learned_live(world: World) -> None:
+    run_jobs_with_all_ends(world)
     before = lessons(world)
-    world.setup["predictor"] = Notebook()
+    world.setup["predictor"] = RecordingPredictor()
     world.scheduler = world.make()
     assert lessons(world) == before
 
 
-def test_a_preempted_run_is_learned_as_cut_and_its_next_attempt_is_foretold_anew(world: World) -> None:
+def test_preempted_run_is_learned_and_its_next_attempt_gets_a_new_prediction(world: World) -> None:
     world.scheduler.policy_service.set({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
     low = world.submit(name="low", gpus=4, priority="low", estimate=100, checkpoint={"every": 10})
     world.at(25 * SECOND_US)
@@ -127,7 +127,7 @@ def test_a_preempted_run_is_learned_as_cut_and_its_next_attempt_is_foretold_anew
     assert (second.attempt, second.truth_us, second.values_us) == (1, None, [80 * SECOND_US])
 
 
-def test_a_gang_that_never_started_teaches_nothing(world: World, monkeypatch) -> None:
+def test_gang_that_never_started_is_not_learned(world: World, monkeypatch) -> None:
     monkeypatch.setattr(world.engine, "launch", lambda launch: 1 / 0)
     job_id = world.submit()
     world.settle()
@@ -137,7 +137,7 @@ def test_a_gang_that_never_started_teaches_nothing(world: World, monkeypatch) ->
         assert [row.truth_us for row in run_forecasts.of_job(c, job_id)] == [None]
 
 
-def test_each_attempt_has_its_forecast_and_its_truth(world: World) -> None:
+def test_each_attempt_stores_its_prediction_and_actual_run_time(world: World) -> None:
     job_id = world.submit(name="x", estimate=10, retries={"count": 1, "backoff": 0})
     world.engine.run_us["x"] = 3 * SECOND_US
     world.engine.ends_as["x"] = "failed"
@@ -154,7 +154,7 @@ def test_each_attempt_has_its_forecast_and_its_truth(world: World) -> None:
     }
 
 
-def test_another_estimate_is_another_forecast_while_it_waits(world: World) -> None:
+def test_new_estimate_changes_the_prediction_of_pending_jobs_only(world: World) -> None:
     from gpusquad.server.answers import JobChange
 
     runs, waits = world.submit(gpus=4, estimate=10), world.submit(gpus=4, estimate=10)
@@ -169,18 +169,22 @@ def test_another_estimate_is_another_forecast_while_it_waits(world: World) -> No
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def kept_world(tmp_path: Path, database: Database) -> World:
+def world_with_files(tmp_path: Path, database: Database) -> World:
     return World(
-        tmp_path, "1x4", database, predictor=Notebook(), models=PredictorFiles(tmp_path / "models", "notebook")
+        tmp_path,
+        "1x4",
+        database,
+        predictor=RecordingPredictor(),
+        models=PredictorFiles(tmp_path / "models", "notebook"),
     )
 
 
 def restart(world: World) -> None:
-    world.setup["predictor"] = Notebook()
+    world.setup["predictor"] = RecordingPredictor()
     world.scheduler = world.make()
 
 
-def run_one(world: World, name: str) -> None:
+def run_job(world: World, name: str) -> None:
     job_id = world.submit(name=name)
     world.settle()
     world.clock.at_us += SECOND_US
@@ -188,55 +192,55 @@ def run_one(world: World, name: str) -> None:
     world.settle()
 
 
-def test_after_a_restart_only_what_came_since_is_learned(tmp_path, database, notebook) -> None:
-    world = kept_world(tmp_path, database)
-    run_one(world, "first")
+def test_only_runs_since_the_saved_file_are_learned_after_a_restart(tmp_path, database, notebook) -> None:
+    world = world_with_files(tmp_path, database)
+    run_job(world, "first")
     world.scheduler.close()
-    run_one(world, "since")  # and then it crashed: nothing was kept
+    run_job(world, "since")  # not saved, as after a crash
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["first", "since"]
     predictor = world.scheduler._context.predictor.predictor
     assert [run.job.name for run in predictor.runs] == ["since"]  # type: ignore[attr-defined]
 
 
-def test_a_file_of_another_format_or_store_is_learned_anew(tmp_path, database, notebook, monkeypatch) -> None:
-    world = kept_world(tmp_path, database)
-    run_one(world, "first")
+def test_file_of_another_format_or_store_is_ignored(tmp_path, database, notebook, monkeypatch) -> None:
+    world = world_with_files(tmp_path, database)
+    run_job(world, "first")
     world.scheduler.close()
     with monkeypatch.context() as patched:
-        patched.setattr(Notebook, "format", 2)
+        patched.setattr(RecordingPredictor, "format", 2)
         restart(world)
         assert len(world.scheduler._context.predictor.predictor.runs) == 1  # type: ignore[attr-defined]
     other = Database(tmp_path / "other.db")
     other.migrate()
     with other.write() as c:
         people.put_tenant(c, TenantRow("default"))
-    assert lessons(kept_world(tmp_path, other)) == []
+    assert lessons(world_with_files(tmp_path, other)) == []
     other.close()
 
 
-def test_a_broken_file_keeps_nobody_from_starting(tmp_path, database, notebook) -> None:
-    world = kept_world(tmp_path, database)
-    run_one(world, "first")
+def test_broken_file_is_ignored_at_the_start(tmp_path, database, notebook) -> None:
+    world = world_with_files(tmp_path, database)
+    run_job(world, "first")
     world.scheduler.close()
     next((tmp_path / "models").iterdir()).write_bytes(b"nonsense")
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["first"]
 
 
-def test_of_a_long_history_the_newest_runs_are_learned(world: World, monkeypatch) -> None:
+def test_newest_runs_are_learned_from_a_long_history(world: World, monkeypatch) -> None:
     for name in "abcdef":
-        run_one(world, name)
-    monkeypatch.setattr(learning_module, "MAX_HISTORY", 4)
-    monkeypatch.setattr(learning_module, "CHUNK", 3)
+        run_job(world, name)
+    monkeypatch.setattr(training_module, "MAX_HISTORY", 4)
+    monkeypatch.setattr(training_module, "CHUNK", 3)
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["c", "d", "e", "f"]
 
 
-def test_history_teaches_what_being_wrong_taught_as_well(tmp_path) -> None:
+def test_calibration_is_learned_from_history_as_well(tmp_path) -> None:
     world = World(tmp_path, "1x4", predictor=CombinedPredictor())
     for _ in range(15):
-        run_one(world, "train")
+        run_job(world, "train")
     live = world.scheduler._context.predictor.predictor
     world.setup["predictor"] = again = CombinedPredictor()
     world.scheduler = world.make()
@@ -244,33 +248,33 @@ def test_history_teaches_what_being_wrong_taught_as_well(tmp_path) -> None:
     assert again.dump() == live.dump()  # type: ignore[attr-defined]
 
 
-def test_of_the_past_only_the_newest_runs_are_foretold(world: World, monkeypatch) -> None:
+def test_only_the_newest_runs_of_history_are_predicted(world: World, monkeypatch) -> None:
     for name in "abcde":
-        run_one(world, name)
-    monkeypatch.setattr(learning_module, "MAX_PREDICTED", 3)
-    monkeypatch.setattr(learning_module, "CHUNK", 2)
+        run_job(world, name)
+    monkeypatch.setattr(training_module, "MAX_PREDICTED", 3)
+    monkeypatch.setattr(training_module, "CHUNK", 2)
     restart(world)
     predictor = world.scheduler._context.predictor.predictor
     assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d", "e"]
-    assert predictor.asked == ["c", "d", "e"]  # type: ignore[attr-defined]
+    assert predictor.predicted == ["c", "d", "e"]  # type: ignore[attr-defined]
     assert predictor.trained == 5  # type: ignore[attr-defined]
 
 
-def test_told_to_stop_while_it_lives_through_the_past_it_goes_on_there_next_time(tmp_path, database, notebook) -> None:
-    world = kept_world(tmp_path, database)
+def test_learning_of_history_continues_after_a_stop(tmp_path, database, notebook) -> None:
+    world = world_with_files(tmp_path, database)
     for name in "abcd":
-        run_one(world, name)
-    learning = PredictorTraining(LockedPredictor(Stops(2)), database, world.setup["models"])
-    learning._predictor.predictor.stop = learning._closing.set  # type: ignore[attr-defined]
-    learning.start()
-    learning._thread.join(30)
+        run_job(world, name)
+    training = PredictorTraining(LockedPredictor(StoppingPredictor(2)), database, world.setup["models"])
+    training._predictor.predictor.stop = training._closing.set  # type: ignore[attr-defined]
+    training.start()
+    training._thread.join(30)
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d"]
     assert len(world.scheduler._context.predictor.predictor.runs) == 2  # type: ignore[attr-defined]
 
 
-class Stops(Notebook):
-    """Has the service stop after so many lessons."""
+class StoppingPredictor(RecordingPredictor):
+    """Stops the service after `after` lessons."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -285,8 +289,8 @@ class Stops(Notebook):
 # -- the thread ----------------------------------------------------------------------------------------------------
 
 
-class Slow(Notebook):
-    """Trains for as long as it is told to."""
+class SlowPredictor(RecordingPredictor):
+    """Trains until the test lets it continue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -299,67 +303,65 @@ class Slow(Notebook):
         super().train()
 
 
-def test_nobody_waits_for_training(world: World) -> None:
-    predictor = Slow()
+def test_predictions_do_not_wait_for_training(world: World) -> None:
+    predictor = SlowPredictor()
     locked = LockedPredictor(predictor)
-    learning = PredictorTraining(locked, world.database)
-    learning.start()
-    job = _a_job(world)
-    learning.learn(0, PastRun(job, SECOND_US, 1))
+    training = PredictorTraining(locked, world.database)
+    training.start()
+    job = _submitted_job(world)
+    training.learn(0, PastRun(job, SECOND_US, 1))
     assert predictor.is_training.wait(30)
     assert locked.predict(job).run is not None  # while it trains
-    learning.learn(1, PastRun(job, SECOND_US, 2))
+    training.learn(1, PastRun(job, SECOND_US, 2))
     predictor.may_go_on.set()
-    learning.close()
+    training.close()
     assert len(predictor.lessons) == 2
 
 
-def _a_job(world: World) -> Job:
+def _submitted_job(world: World) -> Job:
     job_id = world.submit(gpus=4)
     world.settle()
     return world.scheduler._context.job(job_id)
 
 
-def test_runs_that_end_while_history_is_read_are_left_out_of_it(world: World) -> None:
+def test_run_that_ended_live_is_not_learned_from_history_too(world: World) -> None:
     for name in "ab":
-        run_one(world, name)
-    predictor = Notebook()
-    learning = PredictorTraining(LockedPredictor(predictor), world.database)
+        run_job(world, name)
+    predictor = RecordingPredictor()
+    training = PredictorTraining(LockedPredictor(predictor), world.database)
     with world.database.read() as c:
         *_, last = run_forecasts.past_runs(c, run_forecasts.BEFORE_ALL, 10)
-    learning._live = {(last.job_id, last.attempt)}  # it waits in the queue
-    learning.load_history()
+    training._live = {(last.job_id, last.attempt)}  # it waits in the queue
+    training.load_history()
     assert [name for name, *_ in predictor.lessons] == ["a"]
 
 
-def test_told_to_stop_while_it_reads_history_it_goes_on_there_next_time(
-    tmp_path, database, notebook, monkeypatch
-) -> None:
-    world = kept_world(tmp_path, database)
+def test_reading_of_history_continues_after_a_stop(tmp_path, database, notebook, monkeypatch) -> None:
+    world = world_with_files(tmp_path, database)
     for name in "abcd":
-        run_one(world, name)
-    monkeypatch.setattr(learning_module, "CHUNK", 2)
-    monkeypatch.setattr(learning_module, "MAX_PREDICTED", 2)
-    predictor = Notebook()
-    learning = PredictorTraining(LockedPredictor(predictor), database, world.setup["models"])
+        run_job(world, name)
+    monkeypatch.setattr(training_module, "CHUNK", 2)
+    monkeypatch.setattr(training_module, "MAX_PREDICTED", 2)
+    predictor = RecordingPredictor()
+    training = PredictorTraining(LockedPredictor(predictor), database, world.setup["models"])
     read = run_forecasts.past_runs
 
     def read_and_close(*args):
-        learning._closing.set()
+        training._closing.set()
         return read(*args)
 
     with monkeypatch.context() as patched:
         patched.setattr(run_forecasts, "past_runs", read_and_close)
-        learning.start()
-        learning._thread.join(30)
+        training.start()
+        training._thread.join(30)
     assert [name for name, *_ in predictor.lessons] == ["a", "b"]
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d"]
     assert len(world.scheduler._context.predictor.predictor.runs) == 2  # type: ignore[attr-defined]
 
 
-class Unkept(Notebook):
-    """Is asked, and so changed, whenever it is written down."""
+class UnsavablePredictor(RecordingPredictor):
+    """Cannot be saved, as if it were changed while it is dumped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -374,21 +376,21 @@ class Unkept(Notebook):
         raise RuntimeError("OrderedDict mutated during iteration")
 
 
-def test_a_predictor_that_cannot_be_kept_just_now_goes_on_learning(tmp_path, database, notebook, monkeypatch) -> None:
-    monkeypatch.setattr(learning_module, "SAVE_RUNS", 1)
-    world = kept_world(tmp_path, database)
-    predictor, job = Unkept(), _a_job(world)
-    learning = PredictorTraining(LockedPredictor(predictor), database, world.setup["models"])
-    learning.start()
+def test_predictor_that_cannot_be_saved_continues_to_learn(tmp_path, database, notebook, monkeypatch) -> None:
+    monkeypatch.setattr(training_module, "SAVE_RUNS", 1)
+    world = world_with_files(tmp_path, database)
+    predictor, job = UnsavablePredictor(), _submitted_job(world)
+    training = PredictorTraining(LockedPredictor(predictor), database, world.setup["models"])
+    training.start()
     for attempt in range(2):
-        learning.learn(attempt, PastRun(job, SECOND_US, attempt + 1))
+        training.learn(attempt, PastRun(job, SECOND_US, attempt + 1))
     assert predictor.has_learned_twice.wait(10)
-    learning.close()
+    training.close()
 
 
-def test_a_store_that_is_away_is_asked_again(world: World, monkeypatch) -> None:
-    run_one(world, "a")
-    monkeypatch.setattr(learning_module, "_RETRY_S", 0.0)
+def test_unavailable_store_is_read_again(world: World, monkeypatch) -> None:
+    run_job(world, "a")
+    monkeypatch.setattr(training_module, "_RETRY_S", 0.0)
     failures = [StoreUnavailable("gone"), StoreUnavailable("gone")]
     read = run_forecasts.past_runs
 
@@ -402,11 +404,11 @@ def test_a_store_that_is_away_is_asked_again(world: World, monkeypatch) -> None:
     assert [name for name, *_ in lessons(world)] == ["a"]
 
 
-def test_a_predictor_that_cannot_learn_harms_nobody(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(Notebook, "learn", lambda self, run: 1 / 0)
-    monkeypatch.setattr(Notebook, "is_due", lambda self: 1 / 0)
-    run_one(world, "a")
+def test_jobs_finish_when_the_predictor_cannot_learn(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(RecordingPredictor, "learn", lambda self, run: 1 / 0)
+    monkeypatch.setattr(RecordingPredictor, "is_due", lambda self: 1 / 0)
+    run_job(world, "a")
     assert world.scheduler.queries.unfinished() == []
     restart(world)
-    run_one(world, "b")
+    run_job(world, "b")
     assert world.scheduler.queries.unfinished() == []

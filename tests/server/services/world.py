@@ -1,4 +1,4 @@
-"""A scheduler in virtual time: the real one over a real store, with an engine that does as it is told."""
+"""Test world: the real scheduler with a real store, virtual time and a scripted engine."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gpusquad.spec.expand import expand
 from gpusquad.store import events, people
 from gpusquad.store.database import Database
 from gpusquad.store.people import TenantRow
+from tests.databases import sqlite_schema
 
 ADA = Who("ada", "default", "admin")
 SECOND_US = 1_000_000
@@ -35,7 +36,7 @@ class VirtualClock:
 
 
 class ByEstimate(OnlinePredictor):
-    """The user knows."""
+    """Predicts exactly the user's estimate."""
 
     def predict(self, job: Job) -> Quantiles:
         assert job.estimate_us is not None
@@ -46,7 +47,7 @@ class ByEstimate(OnlinePredictor):
 
 @dataclass
 class ScriptedEngine:
-    """Runs gangs for as long as the script says (by the job's name), in virtual time."""
+    """Runs each gang in virtual time for the run time scripted for its job's name."""
 
     clock: VirtualClock
     report: object = None
@@ -57,8 +58,8 @@ class ScriptedEngine:
     changed: list[tuple[str, int, int, SharingParams]] = field(default_factory=list)
     resized: list[tuple[str, int, int, int]] = field(default_factory=list)
     holds_bytes: int = 0
-    counted: Sequence[int] = ()
-    """What each task has held at most; left out: not known."""
+    peak_bytes: Sequence[int] = ()
+    """Peak memory of each task in bytes. Missing entries are reported as 0 (unknown)."""
     running: dict[tuple[str, int], Launch] = field(default_factory=dict)
     recovered: Sequence[tuple[str, int]] = ()
     slow_to_stop: bool = False
@@ -77,7 +78,7 @@ class ScriptedEngine:
         if launch.name in self.run_us:
             end_us = self.clock.at_us + self.run_us[launch.name]
             heapq.heappush(self._ends, (end_us, len(self.launched), *key))
-        self._say(AttemptStarted(*key, (1,)))
+        self._send(AttemptStarted(*key, (1,)))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         self.stopped.append((self.clock.at_us, job_id, attempt, cause))
@@ -93,7 +94,7 @@ class ScriptedEngine:
         self.resized.append((job_id, attempt, tasks, memory_bytes))
 
     def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
-        return (*self.counted, *(0,) * tasks)[:tasks]
+        return (*self.peak_bytes, *(0,) * tasks)[:tasks]
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         self.recovered = list(attempts)
@@ -102,7 +103,7 @@ class ScriptedEngine:
 
     def end(self, job_id: str, attempt: int, how: str = "succeeded", cause: str = "") -> None:
         if self.running.pop((job_id, attempt), None) is not None:
-            self._say(AttemptEnded(job_id, attempt, how, cause))  # type: ignore[arg-type]
+            self._send(AttemptEnded(job_id, attempt, how, cause))  # type: ignore[arg-type]
 
     def next_end_us(self) -> int | None:
         while self._ends and self._ends[0][2:] not in self.running:
@@ -115,15 +116,21 @@ class ScriptedEngine:
             how = self.ends_as.get(self.running[job_id, attempt].name, "succeeded")
             self.end(job_id, attempt, how, "exit code 1" if how == "failed" else "")
 
-    def _say(self, report: Report) -> None:
+    def _send(self, report: Report) -> None:
         self.report(report)  # type: ignore[operator]
 
 
+def _open(path: Path) -> Database:
+    if not path.exists():
+        path.write_bytes(sqlite_schema())
+    return Database(path)
+
+
 class World:
-    """Everything in one place, moved on by hand."""
+    """Scheduler, store, engine and clock of one test. The test advances time itself."""
 
     def __init__(self, folder: Path, cluster: Cluster | str = "2x4", database: Database | None = None, **setup) -> None:
-        self.database = database or Database(folder / "world.db")
+        self.database = database or _open(folder / "world.db")
         self.database.migrate()
         with self.database.write() as c:
             if people.tenant(c, "default") is None:
@@ -135,7 +142,7 @@ class World:
         self.scheduler = self.make()
 
     def make(self) -> Scheduler:
-        """A scheduler over this store and engine: the first, or one after a restart."""
+        """Create a scheduler with this store and engine. A second call simulates a restart."""
 
         def make_engine(report):
             self.engine.report = report
@@ -154,7 +161,7 @@ class World:
         return self.scheduler.submit(expand(check(data)), who)[0].id
 
     def settle(self) -> int:
-        """Turns until nothing more happens at this instant; returns when to wake."""
+        """Run scheduler passes until the inbox is empty. Return the time of the next wakeup."""
         wake_us = self.scheduler.step()
         while self.scheduler._context.loop._inbox:
             wake_us = self.scheduler.step()
@@ -170,11 +177,11 @@ class World:
 
 
 def kinds(world: World, job_id: str) -> list[str]:
-    """A job's story, in one word a line."""
+    """Return the kinds of a job's events, in order."""
     with world.database.read() as c:
         return [row.kind for row in events.of_job(c, job_id)]
 
 
-def last(world: World, job_id: str) -> str:
-    """Why it is as it is."""
+def last_cause(world: World, job_id: str) -> str:
+    """Return the cause of the job's current state."""
     return world.scheduler.row(job_id).cause
