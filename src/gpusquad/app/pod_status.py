@@ -125,15 +125,15 @@ class PodStatusUpdater:
                 self._queue.changed(event.row.id)
         if self._nodes is None:
             self._nodes = dict.fromkeys(waiting, ("not known",))
-        promises = queries.reservations() if waiting or self._nodes else {}
-        self._write_news(news, rows, promises)
-        self._write_nodes(promises)
+        reservations = queries.reservations() if waiting or self._nodes else {}
+        self._write_news(news, rows, reservations)
+        self._write_nodes(reservations)
         self._write_reasons(queries, rows, waiting, now_s)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _write_news(
-        self, news: Sequence[StoryEvent], rows: dict[str, JobRow], promises: dict[str, ReservedStart]
+        self, news: Sequence[StoryEvent], rows: dict[str, JobRow], reservations: dict[str, ReservedStart]
     ) -> None:
         messages: list[tuple[str, StatusMessage]] = []
         for event in news:
@@ -143,24 +143,24 @@ class PodStatusUpdater:
                 if winner is not None:
                     messages.append((winner.id, pod_messages.preempting(winner, event.row, event.cause)))
             elif row is not None and row.state == "pending":
-                messages += self._reservation_messages(event, row, promises.get(row.id))
+                messages += self._reservation_messages(event, row, reservations.get(row.id))
         if messages:
             self._pods.write_status(lambda status_writer: _write_events(status_writer, messages))
 
     def _reservation_messages(
-        self, event: StoryEvent, row: JobRow, promised: ReservedStart | None
+        self, event: StoryEvent, row: JobRow, reservation: ReservedStart | None
     ) -> list[tuple[str, StatusMessage]]:
-        if event.kind == "promised" and promised is not None:
-            return [(row.id, pod_messages.reserved(row, promised, self._now_us()))]
+        if event.kind == "promised" and reservation is not None:
+            return [(row.id, pod_messages.reserved(row, reservation, self._now_us()))]
         if event.kind == "eta_moved":
             start_us = (event.data or {}).get("start_us", 0)
             return [(row.id, pod_messages.moved(row, event.cause, start_us, self._now_us()))]
         return []
 
-    def _write_nodes(self, promises: dict[str, ReservedStart]) -> None:
+    def _write_nodes(self, reservations: dict[str, ReservedStart]) -> None:
         """Writes reserved nodes that changed, and clears those of jobs that have none any more."""
         before = self._nodes or {}
-        nodes = {job_id: promised.nodes for job_id, promised in promises.items() if promised.nodes}
+        nodes = {job_id: reservation.nodes for job_id, reservation in reservations.items() if reservation.nodes}
         changed = {job_id: now for job_id, now in nodes.items() if before.get(job_id) != now}
         changed |= {job_id: () for job_id in before if job_id not in nodes}
         self._nodes = nodes
@@ -177,13 +177,13 @@ class PodStatusUpdater:
         chosen = self._queue.choose(list(waiting), line, room, now_s)
         pending_summaries = queries.pending_summaries(chosen, _QUERY_BUDGET_S) if chosen else {}
         messages: list[tuple[str, StatusMessage, int]] = []
-        for job_id, outlook in pending_summaries.items():
+        for job_id, summary in pending_summaries.items():
             is_first = self._queue.asked(job_id, now_s)
             row = waiting[job_id]
-            named = pod_messages.names_for(row.tenant, (rows[who] for why in outlook.reasons for who in why.who
-                                                     if who in rows))  # fmt: skip
-            position = 0 if is_first or outlook.position is None else outlook.position
-            messages.append((job_id, pod_messages.why(row, outlook, self._now_us(), named), position))
+            causes = [who for reason in summary.reasons for who in reason.who]
+            name_of = pod_messages.names_for(row.tenant, (rows[who] for who in causes if who in rows))
+            position = 0 if is_first or summary.position is None else summary.position
+            messages.append((job_id, pod_messages.pending(row, summary, self._now_us(), name_of), position))
         if messages:
             self._pods.write_status(lambda status_writer: _write_reasons(status_writer, messages))
 
@@ -205,8 +205,8 @@ def _write_events(status_writer: GangStatusWriter, messages: Sequence[tuple[str,
 
 
 def _write_reserved_nodes(status_writer: GangStatusWriter, nodes: dict[str, tuple[str, ...]]) -> None:
-    for job_id, promised in nodes.items():
-        status_writer.write_reserved_nodes(job_id, promised)
+    for job_id, reserved in nodes.items():
+        status_writer.write_reserved_nodes(job_id, reserved)
 
 
 def _write_reasons(status_writer: GangStatusWriter, messages: Sequence[tuple[str, StatusMessage, int]]) -> None:

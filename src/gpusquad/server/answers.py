@@ -96,12 +96,12 @@ class ReservedStart:
 
 @dataclass(frozen=True, slots=True)
 class PendingSummary:
-    """Summary of a pending job."""
+    """Why a job is pending, and when it is expected to start."""
 
     position: int | None
     reasons: Sequence[Reason]
     eta_us: int | None = None
-    promised: ReservedStart | None = None
+    reservation: ReservedStart | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from gpusquad import __version__
 from gpusquad.server import api_errors
@@ -86,16 +88,28 @@ def bare_app(has_agents: bool = False) -> FastAPI:
         docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
+        generate_unique_id_function=_unique_id,
         lifespan=_lifespan,
     )
     app.openapi = lambda: describe(app)
-    api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query_only)])
+    app.router.routes.extend(_routes(has_agents))
+    return app
+
+
+@cache
+def _routes(has_agents: bool) -> tuple[BaseRoute, ...]:
+    """Shared by all applications of a process, because reading the parameters of all endpoints takes a while."""
+    api = APIRouter(dependencies=[Depends(known_query_only)])
     for module in (*ROUTERS, *((agents,) if has_agents else ())):
         api.include_router(module.router)
-    app.include_router(api)
-    app.include_router(health.router)
-    return app
+    root = APIRouter(generate_unique_id_function=_unique_id)
+    root.include_router(api, prefix=PREFIX)
+    root.include_router(health.router)
+    return tuple(root.routes)
+
+
+def _unique_id(route: APIRoute) -> str:
+    return route.name
 
 
 def all_routes() -> list[tuple[str, APIRoute]]:

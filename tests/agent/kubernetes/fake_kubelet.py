@@ -51,25 +51,25 @@ class FakePods:
         self.real: dict[str, Pod] = {}
         self.cached: dict[str, Pod] = {}
         self.is_down = False
-        self.has_heard = True
+        self.has_listed = True
 
     def bind(self, pod: Pod, is_cached: bool = True) -> None:
         self.real[pod.key] = pod
         if is_cached:
             self.cached[pod.key] = pod
 
-    def known(self, key: str) -> Pod | None:
+    def get_cached(self, key: str) -> Pod | None:
         return self.cached.get(key)
 
-    def all_known(self) -> list[Pod]:
+    def list_cached(self) -> list[Pod]:
         return list(self.cached.values())
 
-    def fresh(self, key: str) -> Pod | None:
+    def fetch(self, key: str) -> Pod | None:
         if self.is_down:
             raise ApiUnreachable("the API server is away")
         return self.real.get(key)
 
-    def all_fresh(self) -> list[Pod]:
+    def fetch_all(self) -> list[Pod]:
         if self.is_down:
             raise ApiUnreachable("the API server is away")
         return list(self.real.values())

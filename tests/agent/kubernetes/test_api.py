@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -181,12 +181,12 @@ def test_pod_cache_follows_the_pods_of_the_node(server: FakeApiServer):
     ]
     complete = threading.Event()
     cache = PodCache(
-        KubeApi(AgentAccess(server.url)), "n", GPU, lambda: complete.set() if cache.known("default/d") else None
+        KubeApi(AgentAccess(server.url)), "n", GPU, lambda: complete.set() if cache.get_cached("default/d") else None
     )
     cache.start()
     assert complete.wait(WAIT_S)
     cache.stop()
-    assert sorted(pod.name for pod in cache.all_known()) == ["b", "c", "d"]
+    assert sorted(pod.name for pod in cache.list_cached()) == ["b", "c", "d"]
     versions = [path.split("resourceVersion=")[1].split("&")[0] for _, path, _ in server.requests if "watch" in path]
     assert versions[:2] == ["5", "9"]
     assert all("spec.nodeName%3Dn" in path for _, path, _ in server.requests)
@@ -204,20 +204,54 @@ def test_fetched_pod_is_not_removed_by_an_older_list(server: FakeApiServer):
 
         def get(self, path: str, **query: str) -> Any:
             cache._api = api
-            assert cache.fresh("default/new") is not None
+            assert cache.fetch("default/new") is not None
             return listed
 
     cache._api = LateList()  # pyright: ignore[reportAttributeAccessIssue]
-    cache.all_fresh()
-    assert sorted(pod.name for pod in cache.all_known()) == ["a", "new"]
-    cache.all_fresh()
-    assert [pod.name for pod in cache.all_known()] == ["a"]
+    cache.fetch_all()
+    assert sorted(pod.name for pod in cache.list_cached()) == ["a", "new"]
+    cache.fetch_all()
+    assert [pod.name for pod in cache.list_cached()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "request_pods", [PodCache.fetch_all, lambda cache: cache.fetch("default/a")], ids=["list", "get"]
+)
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ({"type": "DELETED", "object": item("a", version="6")}, []),
+        ({"type": "MODIFIED", "object": item("a", uid="newer", version="6")}, ["newer"]),
+    ],
+    ids=["deleted", "modified"],
+)
+def test_watch_event_is_not_undone_by_an_older_response(
+    server: FakeApiServer, request_pods: Callable[[PodCache], object], event: dict[str, Any], expected: list[str]
+):
+    """The watch does not repeat the event, so the cache would stay wrong."""
+    server.answers["/api/v1/pods"] = {"metadata": {"resourceVersion": "5"}, "items": [item("a")]}
+    server.answers["/api/v1/namespaces/default/pods/a"] = item("a")
+    cache = PodCache(KubeApi(AgentAccess(server.url)), "n", GPU)
+    cache.fetch_all()
+    api: Any = cache._api
+
+    class LateResponse:
+        """The event arrives after the response was made and before the response arrives."""
+
+        def get(self, path: str, **query: str) -> Any:
+            response = api.get(path, **query)
+            cache._apply(event)
+            return response
+
+    cache._api = LateResponse()  # pyright: ignore[reportAttributeAccessIssue]
+    request_pods(cache)
+    assert [pod.uid for pod in cache.list_cached()] == expected
 
 
 def test_deleted_pod_is_removed_from_the_cache(server: FakeApiServer):
     cache = PodCache(KubeApi(AgentAccess(server.url)), "n", GPU)
     server.answers["/api/v1/namespaces/default/pods/a"] = item("a")
-    assert cache.fresh("default/a") == cache.known("default/a") is not None
+    assert cache.fetch("default/a") == cache.get_cached("default/a") is not None
     server.answers.clear()
-    assert cache.fresh("default/a") is None
-    assert cache.known("default/a") is None
+    assert cache.fetch("default/a") is None
+    assert cache.get_cached("default/a") is None

@@ -163,7 +163,7 @@ def test_agent_drains_pods_at_every_look_when_cards_are_shared(tmp_path: Path, m
     assert agent._drainer is not None
     monkeypatch.setattr(agent, "_drainer", drainer)
     monkeypatch.setattr(agent, "_unmanaged", None)
-    monkeypatch.setattr(agent._pods, "all_known", lambda: [pod_killed_in("leaves", 1.0)])
+    monkeypatch.setattr(agent._pods, "list_cached", lambda: [pod_killed_in("leaves", 1.0)])
     agent.cards.start()
     agent._read_node()
     finish()

@@ -204,11 +204,11 @@ def test_no_client_is_released_before_all_pods_are_listed(tmp_path: Path):
     """A pod may be cached before the first list, because the kubelet asked for its cards."""
     quota = RecordingQuota()
     setup = ReconcilerSetup(tmp_path, quota=quota)
-    setup.pods.has_heard = False
+    setup.pods.has_listed = False
     setup.pods.bind(pod("asked", ONE, {"main": ["SIM-0"]}))
     setup.reconciler.step()
     assert quota.kept == []
-    setup.pods.has_heard = True
+    setup.pods.has_listed = True
     setup.reconciler.step()
     setup.pods.cached.clear()
     setup.reconciler.step()

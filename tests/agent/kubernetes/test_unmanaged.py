@@ -116,7 +116,7 @@ def test_no_process_is_unmanaged_before_all_pods_are_listed(tmp_path, sharing, w
     for _ in range(2):
         agent._read_node()
     assert sharing.reports == [("SIM-0", [4], {4})] * 2
-    monkeypatch.setattr(agent._pods, "has_heard", True)
+    monkeypatch.setattr(agent._pods, "has_listed", True)
     monkeypatch.setattr(agent._reconciler, "has_listed", True)
     agent._read_node()
     assert sharing.reports[-1] == ("SIM-0", [4], set())

@@ -14,8 +14,8 @@ def test_halton_sequence_stays_between_zero_and_one(index, base):
 
 def test_halton_sequence_is_spread_evenly():
     for base in (2, 3, 5):
-        parts = [int(10 * halton(index, base)) for index in range(1, 1001)]
-        assert all(90 <= parts.count(part) <= 110 for part in range(10))
+        tenths = [int(10 * halton(index, base)) for index in range(1, 1001)]
+        assert all(90 <= tenths.count(tenth) <= 110 for tenth in range(10))
 
 
 @given(st.integers(0, 1000))
@@ -25,7 +25,7 @@ def test_points_lie_in_their_box_and_picks_in_their_list(index):
     assert pick(index, 2, "abc") in "abc"
 
 
-def test_products_are_aligned_as_requested_and_fit():
+def test_matmul_shapes_are_aligned_as_requested_and_fit():
     for m, n, k in matmuls._shapes(60, odd=False):
         assert m % 8 == n % 8 == k % 8 == 0
         assert m * n * k <= matmuls.MAX_WORK
@@ -34,7 +34,7 @@ def test_products_are_aligned_as_requested_and_fit():
         assert batch * (m * n + m * k + n * k) <= matmuls.MAX_NUMBERS // 2
 
 
-def test_convolutions_have_valid_groups_and_fit():
+def test_convolution_shapes_have_valid_groups_and_fit():
     shapes = [*convs._dense(60), *convs._first(20), *convs._depthwise(20)]
     assert len(shapes) > 90
     for shape in shapes:

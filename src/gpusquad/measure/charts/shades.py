@@ -1,4 +1,4 @@
-"""Colours of heat maps: from the page's background at 0 to the strongest colour at 1, monotonic in brightness."""
+"""Colours of heat maps: from about the page's background at 0 to the strongest colour at 1, monotonic in brightness."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 Rgb = tuple[int, int, int]
 Scale = Literal["loss", "use"]
+"""``loss``: loss of speed beside a neighbour, in red. ``use``: use of the card's resources, in blue."""
 SCALES: tuple[Scale, ...] = ("loss", "use")
 Theme = Literal["light", "dark"]
 
@@ -21,11 +22,11 @@ _INKS: tuple[Rgb, Rgb] = ((0, 0, 0), (255, 255, 255))
 
 
 def shade(scale: Scale, level: float, theme: Theme = "light") -> Rgb:
-    """``level``: 0 for the palest, 1 for the strongest. Values outside are clipped."""
+    """Colour of ``level``, from 0 (palest) to 1 (strongest). Values outside are clipped."""
     stops = STOPS[scale, theme]
-    at = min(1.0, max(0.0, level)) * (len(stops) - 1)
-    index = min(int(at), len(stops) - 2)
-    return _between(stops[index], stops[index + 1], at - index)
+    position = min(1.0, max(0.0, level)) * (len(stops) - 1)
+    index = min(int(position), len(stops) - 2)
+    return _interpolate(stops[index], stops[index + 1], position - index)
 
 
 def ink_on(background: Rgb) -> Rgb:
@@ -33,9 +34,9 @@ def ink_on(background: Rgb) -> Rgb:
     return max(_INKS, key=lambda ink: contrast(ink, background))
 
 
-def contrast(one: Rgb, other: Rgb) -> float:
-    """Contrast by the web accessibility guidelines: 1 for equal colours, 21 for black on white, 4.5 if readable."""
-    dark, light = sorted((_luminance(one), _luminance(other)))
+def contrast(first: Rgb, second: Rgb) -> float:
+    """Contrast ratio of WCAG: 1 for equal colours, 21 for black on white. Text is readable from 4.5 on."""
+    dark, light = sorted((_luminance(first), _luminance(second)))
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -43,8 +44,8 @@ def as_hex(colour: Rgb) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _between(low: Rgb, high: Rgb, part: float) -> Rgb:
-    red, green, blue = (round(a + (b - a) * part) for a, b in zip(low, high, strict=True))
+def _interpolate(low: Rgb, high: Rgb, fraction: float) -> Rgb:
+    red, green, blue = (round(a + (b - a) * fraction) for a, b in zip(low, high, strict=True))
     return red, green, blue
 
 
@@ -54,4 +55,5 @@ def _luminance(colour: Sequence[int]) -> float:
 
 
 def _linear(channel: float) -> float:
+    """The sRGB channel as linear light, both 0 to 1."""
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4

@@ -1,4 +1,4 @@
-"""PyTorch's ops in arithmetic and bytes. Knows their names and shapes, not the framework."""
+"""Arithmetic and memory traffic of PyTorch's ATen ops, from their names and shapes. Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FREE = frozenset(
         _has_compatible_shallow_copy_type _local_scalar_dense"""
     )
 )
-"""Ops that cost neither the card nor (noticeably) the host anything."""
+"""Ops without work for the card and without noticeable work for the host."""
 
 
 def ops_of(call: Call) -> tuple[list[Op], bool]:
-    """The work of a call, and whether a rule is known for it."""
+    """The work of a call, and whether its cost is known. False: it is assumed to be pointwise."""
     name = call.name.rstrip("_") or call.name
     if call.name in FREE or name in FREE:
         return [], True
@@ -38,56 +38,63 @@ def _pointwise(call: Call) -> list[Op]:
     return [plain_op(call, "pointwise")]
 
 
-def family(name: str, kind: Kind = "vector", flops_each: float = 4.0) -> Rule:
-    """Streams its tensors, with some arithmetic, as measured under this name."""
+def _streaming(name: str, kind: Kind = "vector", flops_each: float = 4.0) -> Rule:
+    """Rule for an op that reads its inputs once and writes its outputs once. Calibrations measure it as ``name``."""
     return lambda call: [plain_op(call, name, kind, flops_each=flops_each)]
 
 
-# --- along rows, by index, between layouts ---------------------------------------------------------------------------
+# --- normalisation, reductions, copies, lookups ----------------------------------------------------------------------
 
 
-def _times(name: str, factor: float, channel: Callable[[Tensor], int], kind: Kind = "reduce") -> Rule:
-    """Passes over its first tensor; ``passes`` in total."""
+def _in_passes(name: str, passes: int, inner: Callable[[Tensor], int]) -> Rule:
+    """Rule for a reduction that reads or writes a tensor of the size of its first input ``passes`` times in total."""
 
     def rule(call: Call) -> list[Op]:
         main = call.inputs[0]
-        one = factor * main.bytes
-        return [plain_op(call, name, kind, channel(main), (0.6 * one, 0.4 * one), 8.0)]
+        return [plain_op(call, name, "reduce", inner(main), _traffic(main, passes), 8.0)]
 
     return rule
 
 
+def _traffic(tensor: Tensor, passes: int) -> tuple[float, float]:
+    """Bytes read and written in ``passes`` over a tensor. Most passes read."""
+    moved = float(passes * tensor.bytes)
+    return 0.6 * moved, 0.4 * moved
+
+
 def _last(tensor: Tensor) -> int:
+    """Size of the last dimension."""
     return tensor.shape[-1] if tensor.shape else 1
 
 
 def _image(tensor: Tensor) -> tuple[int, int]:
     """Channels, and pixels per channel."""
-    return _channel(tensor), max(1, prod(tensor.shape[2:]))
+    return _channels(tensor), max(1, prod(tensor.shape[2:]))
 
 
-def _channel(tensor: Tensor) -> int:
+def _channels(tensor: Tensor) -> int:
     return tensor.shape[1] if len(tensor.shape) > 1 else 1
 
 
 def _layer_norm(call: Call) -> list[Op]:
     main = call.inputs[0]
-    name, factor = ("layer_norm_backward", 3) if "backward" in call.name else ("layer_norm", 2)
-    shape = call.args[2] if "backward" in call.name else call.args[1]
-    one = float(factor * main.bytes)
-    return [plain_op(call, name, "reduce", prod(shape), (0.6 * one, 0.4 * one), 8.0, 2 if factor == 3 else 1)]
+    if "backward" in call.name:
+        name, passes, kernels, normalized_shape = "layer_norm_backward", 3, 2, call.args[2]
+    else:
+        name, passes, kernels, normalized_shape = "layer_norm", 2, 1, call.args[1]
+    return [plain_op(call, name, "reduce", prod(normalized_shape), _traffic(main, passes), 8.0, kernels)]
 
 
 def _batch_norm(call: Call) -> list[Op]:
     main = call.inputs[0]
-    # The only flag of these calls is for training. Variants without it are for training.
-    trains = next((each for each in call.args if isinstance(each, bool)), True) and "no_training" not in call.name
-    name, factor = ("batch_norm", 3) if trains else ("batch_norm_eval", 2)
-    one = float(factor * main.bytes)
-    return [plain_op(call, name, "reduce", _image(main), (0.6 * one, 0.4 * one), 8.0)]
+    # The only boolean argument of these ops is ``training``. Ops without it train, except "no_training" ones.
+    is_training = next((arg for arg in call.args if isinstance(arg, bool)), True) and "no_training" not in call.name
+    name, passes = ("batch_norm", 3) if is_training else ("batch_norm_eval", 2)
+    return [plain_op(call, name, "reduce", _image(main), _traffic(main, passes), 8.0)]
 
 
-def _sum(call: Call) -> list[Op]:
+def _reduction(call: Call) -> list[Op]:
+    """``sum_all``: to one number. ``sum_rows``: the last dimension remains. ``sum_inner``: it is reduced."""
     given, out = call.inputs[0], call.outputs[0]
     if out.numbers == 1:
         name, inner = "sum_all", 1
@@ -101,7 +108,8 @@ def _sum(call: Call) -> list[Op]:
 
 
 def _copy(call: Call) -> list[Op]:
-    source, target = call.inputs[-1] if call.name == "copy_" else call.inputs[0], call.outputs[0]
+    source = call.inputs[-1] if call.name == "copy_" else call.inputs[0]  # the first input of copy_ is its target
+    target = call.outputs[0]
     moved = (float(source.bytes), float(target.bytes))
     if source.dtype != target.dtype or source.width != target.width:
         name = "cast"
@@ -120,7 +128,7 @@ def _max_pool(call: Call) -> list[Op]:
     stride = (rest[0] if rest else None) or kernel
     image = call.outputs[0] if back else call.inputs[0]
     out = call.inputs[0] if back else call.outputs[0]
-    moved = float(image.bytes + out.bytes + 8 * out.numbers)
+    moved = float(image.bytes + out.bytes + 8 * out.numbers)  # with an index of eight bytes per output
     inner = max(1, prod(kernel) // max(stride))
     return [plain_op(call, "max_pool_backward" if back else "max_pool", "vector", inner, (moved / 2, moved / 2))]
 
@@ -146,7 +154,7 @@ def _gather(call: Call) -> list[Op]:
 
 
 def _part_backward(call: Call) -> list[Op]:
-    """Zeros, and the gradient of the part copied into them."""
+    """Gradient of a selected part: a tensor of zeros into which the gradient is copied."""
     given, out = call.inputs[0], call.outputs[0]
     return [
         plain_op(call, "fill", moved=(0.0, float(out.bytes)), flops_each=0.0),
@@ -159,18 +167,19 @@ def _fill(call: Call) -> list[Op]:
 
 
 def _nll_backward(call: Call) -> list[Op]:
-    """Zeros except for one number per row."""
+    """The gradient is zero except for one number per row."""
     return [plain_op(call, "fill", moved=(0.0, float(call.outputs[0].bytes)), kernels=2)]
 
 
 def _nll(call: Call) -> list[Op]:
     rows = call.inputs[0].numbers // max(1, call.inputs[0].shape[-1]) if call.inputs[0].shape else 1
-    return [plain_op(call, "sum_all", "reduce", moved=(12.0 * rows, 4.0), flops_each=0.0)]
+    row_bytes = 12.0  # a class index of eight bytes and the number it selects
+    return [plain_op(call, "sum_all", "reduce", moved=(row_bytes * rows, 4.0), flops_each=0.0)]
 
 
 def _batch_norm_backward(call: Call) -> list[Op]:
-    one = 5.0 * call.inputs[0].bytes
-    return [plain_op(call, "batch_norm_backward", "reduce", _image(call.inputs[0]), (0.6 * one, 0.4 * one), 10.0)]
+    main = call.inputs[0]
+    return [plain_op(call, "batch_norm_backward", "reduce", _image(main), _traffic(main, 5), 10.0)]
 
 
 RULES: dict[str, Rule] = {
@@ -197,35 +206,35 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         names("native_batch_norm_backward batch_norm_backward cudnn_batch_norm_backward"), _batch_norm_backward
     ),
-    "native_group_norm": _times("group_norm", 3, _channel),
-    "native_group_norm_backward": _times("group_norm_backward", 5, _channel),
-    **dict.fromkeys(names("_softmax _safe_softmax"), _times("softmax", 2, _last)),
-    "_softmax_backward_data": _times("softmax_backward", 3, _last),
-    "_log_softmax": _times("log_softmax", 2, _last),
-    "_log_softmax_backward_data": _times("log_softmax_backward", 3, _last),
+    "native_group_norm": _in_passes("group_norm", 3, _channels),
+    "native_group_norm_backward": _in_passes("group_norm_backward", 5, _channels),
+    **dict.fromkeys(names("_softmax _safe_softmax"), _in_passes("softmax", 2, _last)),
+    "_softmax_backward_data": _in_passes("softmax_backward", 3, _last),
+    "_log_softmax": _in_passes("log_softmax", 2, _last),
+    "_log_softmax_backward_data": _in_passes("log_softmax_backward", 3, _last),
     **dict.fromkeys(names("nll_loss_forward nll_loss2d_forward"), _nll),
     **dict.fromkeys(names("nll_loss_backward nll_loss2d_backward"), _nll_backward),
     **dict.fromkeys(
         names("""sum mean amax amin max min argmax argmin prod any all norm linalg_vector_norm var std var_mean
         std_mean logsumexp cumsum"""),
-        _sum,
+        _reduction,
     ),
     **dict.fromkeys(names("clone _to_copy copy contiguous"), _copy),
-    "native_dropout": family("dropout"),
+    "native_dropout": _streaming("dropout"),
     "native_dropout_backward": _pointwise,
-    "gelu": family("gelu", flops_each=20.0),
-    "gelu_backward": family("gelu_backward", flops_each=30.0),
+    "gelu": _streaming("gelu", flops_each=20.0),
+    "gelu_backward": _streaming("gelu_backward", flops_each=30.0),
     **dict.fromkeys(names("max_pool2d_with_indices max_pool2d_with_indices_backward"), _max_pool),
-    **dict.fromkeys(names("avg_pool2d _adaptive_avg_pool2d avg_pool3d _adaptive_avg_pool3d"), family("avg_pool")),
-    **dict.fromkeys(names("avg_pool2d_backward _adaptive_avg_pool2d_backward"), family("avg_pool_backward")),
+    **dict.fromkeys(names("avg_pool2d _adaptive_avg_pool2d avg_pool3d _adaptive_avg_pool3d"), _streaming("avg_pool")),
+    **dict.fromkeys(names("avg_pool2d_backward _adaptive_avg_pool2d_backward"), _streaming("avg_pool_backward")),
     **dict.fromkeys(
-        names("upsample_nearest2d upsample_bilinear2d upsample_bicubic2d upsample_nearest1d"), family("upsample")
+        names("upsample_nearest2d upsample_bilinear2d upsample_bicubic2d upsample_nearest1d"), _streaming("upsample")
     ),
-    **dict.fromkeys(names("upsample_nearest2d_backward upsample_bilinear2d_backward"), family("upsample_backward")),
+    **dict.fromkeys(names("upsample_nearest2d_backward upsample_bilinear2d_backward"), _streaming("upsample_backward")),
     **dict.fromkeys(names("embedding index_select gather index _unsafe_index"), _gather),
     "embedding_dense_backward": _embedding_backward,
     **dict.fromkeys(names("select_backward slice_backward diagonal_backward"), _part_backward),
-    **dict.fromkeys(names("cat stack"), family("cat", "copy", 0.0)),
+    **dict.fromkeys(names("cat stack"), _streaming("cat", "copy", 0.0)),
     **dict.fromkeys(
         names("""zeros ones full fill zero zeros_like ones_like full_like new_zeros new_ones new_full arange
         scalar_tensor constant_pad_nd"""),
@@ -242,4 +251,4 @@ RULES: dict[str, Rule] = {
         _pointwise,
     ),
 }
-"""By name, without the trailing underscore of in-place ops."""
+"""Rules by the name of the op, without the trailing underscore of in-place ops."""

@@ -77,7 +77,10 @@ def plain_op(
     flops_each: float = 1.0,
     kernels: int = 1,
 ) -> Op:
-    """Reads its inputs once and writes its outputs once."""
+    """An op that reads its inputs once and writes its outputs once, unless ``moved`` gives other bytes (read, written).
+
+    ``inner``: sizes that its time depends on besides the bytes, such as the length of a row. They are the op's shape.
+    """
     read, written = moved or call.moved
     numbers = max((each.numbers for each in (*call.inputs, *call.outputs)), default=0)
     return Op(

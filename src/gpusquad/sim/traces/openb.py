@@ -25,12 +25,12 @@ from gpusquad.sim.traces._base import (
 )
 
 CARD_MEMORY = 16_000_000_000
-"""``gpu_milli`` is a fraction of a card's memory, whatever the card. Every card therefore has the same nominal memory:
-a multiple of 1000, so that shares are exact.
+"""Nominal memory of every card in bytes. The trace has no card memory: ``gpu_milli`` is a fraction of it.
+A multiple of 1000, so that shares are whole bytes.
 """
 _MIB = 2**20
-_PODS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-_NODES = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 
 
 @register("reader", "openb")
@@ -47,23 +47,23 @@ class Openb:
         _check_card_memory(self.card_memory)
 
     def sniff(self, name: str, first_lines: list[str]) -> bool:
-        return has_columns(first_lines, *_PODS)
+        return has_columns(first_lines, *_POD_COLUMNS)
 
     def rows(self, lines: Lines) -> Iterator[TraceJob]:
-        roles = _Pods(self.card_memory)
+        pod_roles = _PodRoles(self.card_memory)
 
         def make(row: dict[str, str]) -> TraceJob:
             submitted_us, run_us = self._times(row)
-            job = Job(id=row["name"], roles=roles(row), submitted_us=submitted_us, queue=row.get("qos", ""))
+            job = Job(id=row["name"], roles=pod_roles.of(row), submitted_us=submitted_us, queue=row.get("qos", ""))
             return TraceJob(job, run_us, "failed" if row.get("pod_phase") == "Failed" else "succeeded")
 
-        return each(lines, table(lines, *_PODS), make)
+        return each(lines, table(lines, *_POD_COLUMNS), make)
 
     def _times(self, row: dict[str, str]) -> tuple[int, int]:
         if not row.get("creation_time"):
             return 0, to_us(self.run_s * US_PER_S, "run_s")
         submitted_us = cell_us(row, "creation_time")
-        # A pod that was never scheduled requested its share until it was deleted. Nothing more is known of it.
+        # The run time of a pod that was never scheduled is unknown. Use the time from its creation to its deletion.
         started_us = cell_us(row, "scheduled_time") if row.get("scheduled_time") else submitted_us
         if not row.get("deletion_time"):
             raise Invalid("deletion_time", "is empty, so the run time is not known")
@@ -73,20 +73,20 @@ class Openb:
         return submitted_us, max(run_us, US_PER_S)  # times are whole seconds: 0 means less than one
 
 
-class _Pods:
-    """Roles of a pod. Pods with equal requests share one object."""
+class _PodRoles:
+    """Makes the single role of each pod. Pods with equal requests share one object, which saves memory and time."""
 
     def __init__(self, card_memory: int) -> None:
-        self._milli_bytes = card_memory // WHOLE_MILLI
+        self._bytes_per_milli = card_memory // WHOLE_MILLI
         self._roles: dict[tuple[str, ...], tuple[Role, ...]] = {}
         self._requests: dict[Request, Request] = {}
 
-    def __call__(self, row: dict[str, str]) -> tuple[Role, ...]:
-        key = (*(row[name] for name in _PODS[1:]), row.get("gpu_spec", ""))
+    def of(self, row: dict[str, str]) -> tuple[Role, ...]:
+        key = (*(row[name] for name in _POD_COLUMNS[1:]), row.get("gpu_spec", ""))
         roles = self._roles.get(key)
         if roles is None:
             request = self._request(row)
-            # "4" and "4.0" are the same request, so look again by value.
+            # Different texts, such as "4" and "4.0", can be the same request.
             roles = self._roles[key] = (Role("pod", 1, self._requests.setdefault(request, request)),)
         return roles
 
@@ -96,11 +96,11 @@ class _Pods:
             raise Invalid("gpu_milli", f"{milli} is not in 1 to {WHOLE_MILLI}")
         if gpus > 1 and milli < WHOLE_MILLI:
             raise Invalid("gpu_milli", f"{milli} of {gpus} GPUs: a share is of one")
-        shared = gpus == 1 and milli < WHOLE_MILLI
+        is_shared = gpus == 1 and milli < WHOLE_MILLI
         models = dict.fromkeys(filter(None, row.get("gpu_spec", "").split("|"))) if gpus else {}
         return Request(
-            gpus=0 if shared else gpus,
-            share=Share(milli * self._milli_bytes, milli) if shared else None,
+            gpus=0 if is_shared else gpus,
+            share=Share(milli * self._bytes_per_milli, milli) if is_shared else None,
             cpu_milli=cell_int(row, "cpu_milli"),
             memory_bytes=int(cell_float(row, "memory_mib") * _MIB),
             gpu_models=tuple(models),
@@ -108,17 +108,17 @@ class _Pods:
 
 
 def is_openb_nodes(first_lines: list[str]) -> bool:
-    return has_columns(first_lines, *_NODES)
+    return has_columns(first_lines, *_NODE_COLUMNS)
 
 
 def read_openb_nodes(path: str | Path, card_memory: int = CARD_MEMORY) -> Cluster:
-    """The nodes of the trace."""
+    """The cluster of the trace, from its node list. ``card_memory`` must be that of the pods' reader."""
     _check_card_memory(card_memory)
     path = Path(path)
     with open_text(path) as file:
         lines = Lines((line.rstrip("\n") for line in file), path.name, path)
         nodes = []
-        for row in table(lines, *_NODES):
+        for row in table(lines, *_NODE_COLUMNS):
             try:
                 nodes.append(_node(row, card_memory))
             except Invalid as error:

@@ -7,7 +7,8 @@ import type { Series } from "./sums";
 import { text } from "./texts";
 import { Bias } from "./Summary";
 
-export function Lines({ lines, isTruncated }: { lines: Series["lines"]; isTruncated: boolean }) {
+/** Prediction errors, one row per tenant and source. `cut`: number of censored runs, which were stopped early. */
+export function ErrorTable({ lines, isTruncated }: { lines: Series["lines"]; isTruncated: boolean }) {
   const t = useTexts(text);
   return (
     <Panel title={t("bySource")}>

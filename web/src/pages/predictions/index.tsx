@@ -8,7 +8,7 @@ import { Loading } from "../../ui/Loading";
 import { PageHead } from "../../ui/PageHead";
 import { Segments } from "../../ui/Segments";
 import { Charts } from "./Charts";
-import { Lines } from "./Lines";
+import { ErrorTable } from "./ErrorTable";
 import styles from "./Predictions.module.css";
 import { text } from "./texts";
 import { Summary } from "./Summary";
@@ -56,7 +56,7 @@ export default function PredictionsPage() {
         <div className={styles.page}>
           <Summary series={series.data} />
           <Charts series={series.data} calibration={report.data?.calibration ?? []} />
-          <Lines lines={series.data.lines} isTruncated={series.data.truncated} />
+          <ErrorTable lines={series.data.lines} isTruncated={series.data.truncated} />
         </div>
       ))}
     </>

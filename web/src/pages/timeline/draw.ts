@@ -1,5 +1,5 @@
 // Draws the timeline. Only visible rows and blocks are drawn.
-import { drawBlock, fitted } from "./drawBlock";
+import { drawBlock, fitText } from "./drawBlock";
 import { type Block, box, rowAt, type Row } from "./layout";
 import type { Palette } from "./palette";
 import { ticks, type View, x } from "./scale";
@@ -144,7 +144,7 @@ function maintenance(pen: Pen, scene: Scene, band: Band): void {
     pen.font = `600 11px ${scene.palette.font}`;
     pen.textAlign = "left";
     pen.fillStyle = scene.palette.sunken;
-    const label = fitted(pen, band.label, right - left - 18);
+    const label = fitText(pen, band.label, right - left - 18);
     const wide = Math.min(right - left - 8, pen.measureText(label).width + 8);
     if (wide < 30) continue;
     pen.fillRect(left + 4, top + 3, wide, row.height_px - 7);

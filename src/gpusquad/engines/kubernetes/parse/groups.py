@@ -10,6 +10,7 @@ from gpusquad.kube.names import PREFIX
 from gpusquad.kube.objects import Object, annotations_of, controller_of, name_of, namespace_of, uid_of
 
 ALONE = "Pod"
+"""Kind in the key of a group of one pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,11 @@ class Membership:
     least: int
     """Number of pods that start together or not at all. Each other pod is a job of its own."""
     recreates: bool
-    """An owner recreates deleted pods and does not count the deletion as a failure of the whole."""
+    """An owner recreates deleted pods and does not count the deletion as a failure of the whole job."""
     waits_for: str = ""
-    """What has to be known first, as text."""
+    """What must exist before the size is known, as text for users."""
     parts: tuple[RoleSize, ...] = ()
-    """Number of pods by role, ``least`` in all. Empty: any of the group's pods."""
+    """Number of pods of each role in the gang, ``least`` in all. Empty: any of the group's pods."""
     priority: int | None = None
     """Priority of the group, if it has one."""
     owner_uid: str = ""
@@ -76,7 +77,7 @@ def of_object(
     within: str = "",
     priority: int | None = None,
 ) -> Membership:
-    """The group of an object, or the part of it named ``within``."""
+    """The group of an object such as a Job, or the part of it named ``within``. ``size`` is ``least`` if not given."""
     if max(least, size or 0) > MAX_COUNT:
         raise UnsupportedField(f"{kind} {name_of(item)}", f"has more than {MAX_COUNT} pods")
     suffix = f"/{within}" if within else ""
@@ -108,8 +109,8 @@ def controller_uid(pod: Object) -> str:
     return "" if controller is None else controller.get("uid", "")
 
 
-def cut(parts: tuple[RoleSize, ...], least: int) -> tuple[RoleSize, ...]:
-    """The first ``least`` pods, in order."""
+def first_pods(parts: tuple[RoleSize, ...], least: int) -> tuple[RoleSize, ...]:
+    """The first ``least`` pods, in the order of ``parts``."""
     result: list[RoleSize] = []
     for part in parts:
         count = min(part.count, least - sum(kept.count for kept in result))

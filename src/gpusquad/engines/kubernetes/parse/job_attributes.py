@@ -1,4 +1,4 @@
-"""Attributes of a job from its pods: user, submit time, priority, estimate, limit, SLO."""
+"""Attributes of a job from its pods: user, submit time, priority, estimate, limit, SLO, app, command."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gpusquad.model.slo_text import slo_from_text
 from gpusquad.model.units import US_PER_S
 
 URGENT_FROM = 1_000_000
-"""Kubernetes priorities: below 0 is low, 0 is normal, below this value is high, from here on urgent."""
+"""Lowest Kubernetes priority that is urgent. Below 0 is low, 0 is normal, from 1 to here is high."""
 
 
 def job_annotations(membership: Membership, pods: Sequence[Object]) -> Mapping[str, str]:
-    """gpusquad annotations of the group's object and its pods. The first pod takes precedence over later ones and the
-    group."""
+    """gpusquad annotations of the group's object and its pods. If they differ, the first pod takes precedence over
+    later pods, and these over the group's object."""
     annotations = dict(membership.annotations)
     for pod in reversed(pods):
         annotations |= {name: text for name, text in annotations_of(pod).items() if name.startswith(PREFIX)}
@@ -102,34 +102,33 @@ def limit_us_of(annotations: Mapping[str, str], pods: Sequence[Object]) -> int |
 
 
 def checkpoint_of(membership: Membership, annotations: Mapping[str, str], pods: Sequence[Object]) -> Checkpoint:
-    """A gang is preemptible if its owner recreates every pod, or if the user says so and all its pods have an owner.
+    """A gang is preemptible if all its pods have an owner that recreates them, unless the user forbids it.
 
-    ``preemptionPolicy`` decides whom a pod may preempt, not whether it can be preempted, so it does not matter here.
+    If it is not known whether the owner recreates them, the user can allow it. ``preemptionPolicy`` of a pod does not
+    matter: it decides whether the pod may preempt others, not whether it can be preempted.
     """
     preemptible = flag_of(annotations, PREEMPTIBLE)
     has_owners = all(controller_of(pod) is not None for pod in pods)
-    is_recreated = has_owners and (membership.recreates or preemptible is True)
-    return Checkpoint(
-        every_us=time_of(annotations, CHECKPOINT_EVERY), preemptible=is_recreated and preemptible is not False
-    )
+    is_allowed = membership.recreates if preemptible is None else preemptible
+    return Checkpoint(every_us=time_of(annotations, CHECKPOINT_EVERY), preemptible=has_owners and is_allowed)
 
 
 def app_of(annotations: Mapping[str, str], pods: Sequence[Object]) -> str:
     """The app of the annotation, else the image without its version: runs of different builds are similar."""
     if name := text_of(annotations, APP):
-        return _line(name)
-    image = (_main(pods).get("image") or "").partition("@")[0]
+        return _printable(name)
+    image = (_main_container(pods).get("image") or "").partition("@")[0]
     path, slash, last = image.rpartition("/")
-    return _line(path + slash + last.partition(":")[0])
+    return _printable(path + slash + last.partition(":")[0])
 
 
 def command_of(pods: Sequence[Object]) -> str:
-    container = _main(pods)
+    container = _main_container(pods)
     parts = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return _line(" ".join(" ".join(map(str, parts)).split()))
+    return _printable(" ".join(" ".join(map(str, parts)).split()))
 
 
-def _main(pods: Sequence[Object]) -> Object:
+def _main_container(pods: Sequence[Object]) -> Object:
     """The first container with cards, or else the first one."""
     for pod in pods:
         cards = dict(cards_by_container(pod))
@@ -139,5 +138,6 @@ def _main(pods: Sequence[Object]) -> Object:
     return pods[0]["spec"]["containers"][0]
 
 
-def _line(text: str) -> str:
+def _printable(text: str) -> str:
+    """The text without control characters, cut to ``MAX_TEXT``."""
     return "".join(filter(str.isprintable, text))[:MAX_TEXT].strip()

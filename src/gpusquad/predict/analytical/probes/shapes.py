@@ -1,4 +1,4 @@
-"""Shapes to measure: spread evenly over a range of sizes by a sequence that is the same on every machine."""
+"""Shapes to measure. Halton sequences spread them evenly over ranges of sizes, equally on every machine."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from typing import TypeVar
 
 Choice = TypeVar("Choice")
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
+"""Base of the sequence for each axis, so that axes do not depend on each other."""
 
 
 def halton(index: int, base: int) -> float:
-    """The index-th number of the sequence: evenly spread over 0..1, also jointly for several bases."""
-    part, value = 1.0, 0.0
+    """The index-th number of the Halton sequence, in [0, 1). Sequences of several primes are jointly spread evenly."""
+    step, value = 1.0, 0.0
     while index > 0:
-        part /= base
-        value += part * (index % base)
+        step /= base
+        value += step * (index % base)
         index //= base
     return value
 
 
 def spread(index: int, ranges: Sequence[tuple[float, float]]) -> list[float]:
-    """A point in a box."""
+    """The index-th point in the box of ``ranges``, one axis for each range."""
     return [low + halton(index + 1, PRIMES[axis]) * (high - low) for axis, (low, high) in enumerate(ranges)]
 
 
 def pick(index: int, axis: int, choices: Sequence[Choice]) -> Choice:
-    """One entry of a list. Repeated entries are more likely."""
+    """The index-th choice on an axis. An entry that is listed twice is picked twice as often.
+
+    The axis must differ from those of ``spread`` and of other picks for the same shape.
+    """
     return choices[int(halton(index + 1, PRIMES[axis]) * len(choices))]

@@ -8,7 +8,7 @@ kubeflow/training-operator, pkg/apis/kubeflow.org/v1; kubeflow/mpi-operator, pkg
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize, cut, of_object
+from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize, first_pods, of_object
 from gpusquad.engines.kubernetes.parse.roles import WORKER, rank_of, role_of
 from gpusquad.kube.annotations import count
 from gpusquad.kube.objects import Object, name_of
@@ -22,7 +22,7 @@ KINDS = {
     "JAXJob": ("jaxReplicaSpecs", "OnFailure"),
     "MPIJob": ("mpiReplicaSpecs", "Never"),
 }
-"""Field of the replicas, and their default restart policy."""
+"""By kind: the field of the spec with the replicas, and their default restart policy."""
 
 
 def gang(kind: str, pod: Object, job: Object) -> Membership | None:
@@ -33,11 +33,19 @@ def gang(kind: str, pod: Object, job: Object) -> Membership | None:
             return None
     size = max(1, sum(part.count for part in parts))
     least = _least(kind, job, parts, size)
-    remake = recreates(kind, job, least)
-    return of_object(pod, job, kind=kind, least=least, size=size, recreates=remake, parts=cut(parts, least))
+    return of_object(
+        pod,
+        job,
+        kind=kind,
+        least=least,
+        size=size,
+        recreates=recreates(kind, job, least),
+        parts=first_pods(parts, least),
+    )
 
 
 def recreates(kind: str, job: Object, together: int) -> bool:
+    """Whether the restart policies allow it. ``together``, the number of deleted pods, makes no difference."""
     field, default = KINDS[kind]
     return all((replicas.get("restartPolicy") or default) != "Never" for replicas in _replicas(field, job).values())
 
@@ -57,6 +65,7 @@ def _parts(kind: str, job: Object) -> tuple[RoleSize, ...]:
 
 
 def _least(kind: str, job: Object, parts: tuple[RoleSize, ...], size: int) -> int:
+    """Number of pods that must start together. ``size``: all pods of ``parts``."""
     spec = job.get("spec") or {}
     policy = (spec.get("runPolicy") or {}).get("schedulingPolicy") or {}
     if policy.get("minAvailable") is not None:

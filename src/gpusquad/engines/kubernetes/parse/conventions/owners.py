@@ -1,8 +1,8 @@
-"""Groups by owner: the topmost known owner decides.
+"""Groups by owner: the topmost owner with a rule decides.
 
 A pod of a Deployment, a StatefulSet, a Knative or KServe service is a job of its own, because services start and scale
 one pod at a time, also from zero. So is a pod of an unknown owner. It is not known whether such an owner recreates
-deleted pods, so they are never preempted.
+deleted pods. Its pods are therefore preempted only if the user marks them as preemptible.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ _RULES: dict[tuple[str, str], OwnerRule] = {
         for kind in kubeflow.KINDS
     },
 }
-_ALWAYS_REMAKE = {
+_ALWAYS_RECREATE = {
     ("apps", "ReplicaSet"),
     ("apps", "StatefulSet"),
     ("apps", "DaemonSet"),
     ("", "ReplicationController"),
     ("batch.volcano.sh", "Job"),
 }
+"""Controllers that recreate any number of deleted pods."""
 _MAX_LEVELS = 8
+"""Levels of owners that are looked up. It ends the search if owners refer to each other."""
 
 
 def owned(pod: Object, find: Find) -> Membership | None:
-    """The gang of the pod's topmost known owner. None: it has no such owner."""
+    """The pod's group by its topmost owner with a rule. None: it has no such owner."""
     found = _topmost(pod, find)
     if found is None:
         return None
@@ -63,13 +65,14 @@ def is_recreated_by_owner(pod: Object, find: Find, together: int) -> bool:
     controller = controller_of(pod)
     if controller is None:
         return False
-    if _kind(controller) in _ALWAYS_REMAKE:
+    if _kind(controller) in _ALWAYS_RECREATE:
         return True
     found = _topmost(pod, find)
     return found is not None and found[0].recreates(found[1], together)
 
 
 def _topmost(pod: Object, find: Find) -> tuple[OwnerRule, Object] | None:
+    """Follows the chain of controllers up to the first one without a rule."""
     result = None
     item = pod
     for _ in range(_MAX_LEVELS):
@@ -83,7 +86,7 @@ def _topmost(pod: Object, find: Find) -> tuple[OwnerRule, Object] | None:
 
 
 def _owner(reference: Object, namespace: str, find: Find) -> Object:
-    """The object must have the UID of the reference: another object of that name is not the owner."""
+    """The owner that the reference names. Raises LookupPending if another object has its name: the UIDs differ."""
     group, kind = _kind(reference)
     owner = look(find, group, kind, namespace, reference["name"])
     if uid_of(owner) != reference.get("uid"):
