@@ -55,6 +55,12 @@ class Capacity:
         """Equal for cards whose sharers are equivalent as neighbours. 0: no sharers."""
         self.expected_sharers: dict[int, tuple[tuple[Job, ...], ...]] = {}
         """Sets of jobs that will share a card later because of reservations. Only in copies that cover a period."""
+        self.version = 0
+        """Number of the current contents, for caches of what depends on them. Each change sets a number that this space
+        never had. Undoing a trial restores the earlier number with the earlier contents. Numbers of different spaces,
+        for example of a copy, are not comparable. The order of the sharers of a card does not count as contents."""
+        self._last_version = 0
+        """Largest number that ``version`` ever had."""
         self._forget_changes()
 
     def copy(self) -> Self:
@@ -69,6 +75,7 @@ class Capacity:
         other.all_well = self.all_well
         other.sharers, other.expected_sharers = dict(self.sharers), dict(self.expected_sharers)
         other.foreign, other.allowed = dict(self.foreign), self.allowed
+        other.version = other._last_version = 0
         other._forget_changes()
         return other
 
@@ -120,7 +127,7 @@ class Capacity:
         self.card_sm_free[cards] = WHOLE_MILLI
         self.card_slots_free[cards] = MAX_SHARERS
         self._set_idle(cards, True)
-        self._changed.append(nodes)
+        self._log_change(nodes)
 
     def keep_least(self, other: Capacity) -> None:
         """Reduce to what is free in both spaces, for a job that runs at both instants."""
@@ -176,7 +183,7 @@ class Capacity:
             if self.card_foreign[card] != (card in held):
                 self.card_foreign[card] = card in held
                 self._card_changed(card)
-        self._changed.append(np.array([node], dtype=np.int64))
+        self._log_change(np.array([node], dtype=np.int64))
 
     def set_allowed(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
         """Replace the named sets of allowed nodes."""
@@ -188,7 +195,7 @@ class Capacity:
         self.card_ok[card] = not (self.card_broken[card] or self.card_foreign[card])
         self._note_health()
         self._set_idle(one, self.card_slots_free[one] == MAX_SHARERS)
-        self._changed.append(self.fixed.card_node[one])
+        self._log_change(self.fixed.card_node[one])
 
     def set_node_up(self, node: int, up: bool) -> None:
         """Drain or reopen a node. Running work continues."""
@@ -197,7 +204,7 @@ class Capacity:
         first = int(self.fixed.node_first[node])
         cards = np.arange(first, first + int(self.fixed.node_cards[node]))
         self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
-        self._changed.append(np.array([node], dtype=np.int64))
+        self._log_change(np.array([node], dtype=np.int64))
 
     def hide(self, nodes: Ints) -> None:
         """Close these nodes for new work, in a copy."""
@@ -258,14 +265,20 @@ class Capacity:
         for name, amount in request.extras:
             if name in self.fixed.extra_index:
                 np.add.at(self.node_extra_free[self.fixed.extra_index[name]], nodes, sign * amount)
-        self._changed.append(nodes)
+        self._log_change(nodes)
         if len(self._changed) > _CHANGES_KEPT:
             self._forget_changes()
+
+    def _log_change(self, nodes: Ints) -> None:
+        """Record that the contents changed, and on which nodes."""
+        self._changed.append(nodes)
+        self._last_version = self.version = self._last_version + 1
 
     def _forget_changes(self) -> None:
         """Discard all cached results, because anything may have changed."""
         self._changed: list[Ints] = []
         """Changed nodes, oldest first."""
+        self._last_version = self.version = self._last_version + 1
 
 
 def _kind(job: Job) -> int:

@@ -186,12 +186,12 @@ class Space(Capacity):
         """Count tasks of the gang being placed, for ``most_per_node``."""
         placed = self._placed.setdefault(request, np.zeros(len(self.node_up), dtype=np.int64))
         np.add.at(placed, nodes, 1)
-        self._changed.append(nodes)
+        self._log_change(nodes)
 
     def forget_placed(self) -> None:
         """Reset these counts when the placement of a gang has ended."""
         for placed in self._placed.values():
-            self._changed.append(np.flatnonzero(placed))
+            self._log_change(np.flatnonzero(placed))
         self._placed = {}
 
     def _forget_changes(self) -> None:

@@ -15,9 +15,10 @@ from gpusquad.model.views import LeftUs, Refusal, TaskGroup
 
 
 class SpaceTrial:
-    """Implements ``model.views.Trial``. ``put`` takes capacity from the space at once; ``undo`` releases all of it."""
+    """Implements ``model.views.Trial``. ``put`` takes capacity from the space at once; ``undo`` releases all of it.
+    Nothing else changes the space in between."""
 
-    __slots__ = ("_parts", "demand", "groups", "job", "left_us", "must_place", "rate", "space", "waiting")
+    __slots__ = ("_before", "_parts", "demand", "groups", "job", "left_us", "must_place", "rate", "space", "waiting")
 
     def __init__(self, space: Space, job: Job, demand: Sequence[tuple[Request, float]] = (),
                  counts: Sequence[int] | None = None, turn: int = 0, rate: Rate | None = None,
@@ -32,9 +33,13 @@ class SpaceTrial:
         groups = _groups(job, counts)
         self.groups = groups[turn:] + groups[:turn]
         self._parts: list[ShapePlacement] = []
+        self._before = space.version
+        """Version of the space before the first ``put``."""
 
     def put(self, group: TaskGroup, nodes: Ints, cards: Ints) -> None:
         part = ShapePlacement(group.index, nodes, cards)
+        if not self._parts:
+            self._before = self.space.version
         self.space.take_part(self.job, part)
         self._parts.append(part)
         if group.request.most_per_node:
@@ -70,10 +75,13 @@ class SpaceTrial:
         return Refusal(code, float(self.space.total_room(group.request)), note)
 
     def undo(self) -> None:
-        """Release everything put so far."""
+        """Release everything put so far. The space has its earlier contents again, and their version."""
         self.space.forget_placed()
+        if not self._parts:
+            return
         while self._parts:
             self.space.release_part(self.job, self._parts.pop())
+        self.space.version = self._before
 
     def _put_one(self, group: TaskGroup, node: Ints) -> None:
         """Fast path for one task, the most frequent case."""

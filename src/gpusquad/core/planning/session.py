@@ -39,6 +39,9 @@ class CycleSession:
         """Shapes that have room in this cycle but were refused because of their neighbours."""
         self._interfered = 0
         self._windows: dict[tuple[str, ...], Space] = {}
+        """Jobs with a reservation in the way -> capacity beside these reservations. See ``_current_windows``."""
+        self._windows_version = state.space.version
+        """Version of the space that ``_windows`` belongs to."""
         self._renewed: set[str] = set()
         self._overcommits = state.policies.place.overcommits()
         self._reranks = state.policies.order.changes_with_each_start
@@ -81,7 +84,6 @@ class CycleSession:
             return False
         if delayed_reservation(state, job, placement, until_us) is not None:
             state.space.release(job, placement)
-            self._windows.clear()
             return False
         state.timeline.reservations.pop(job.id, None)
         self._record_if_later(job.id, state.now_us)
@@ -194,7 +196,7 @@ class CycleSession:
             return self._refuse(waiting, until_us)
         closed = bool(state.timeline.windows) and bool(state.timeline.closed_nodes(now_us, until_us))
         if not in_way and not closed:
-            return self._place_now(job) or self._refuse(waiting, 0)
+            return self._place_on(state.space, job) or self._refuse(waiting, 0)
         if len(in_way) == 1 and not closed:
             return self._find_beside(in_way[0], waiting, until_us)
         return self._find_in_front(in_way, waiting, until_us) or self._refuse(waiting, until_us)
@@ -209,7 +211,6 @@ class CycleSession:
         if not free.holds(job, placement):
             return None
         state.space.take(job, placement)
-        self._windows.clear()
         if crowded_out(state, job, placement):
             state.space.release(job, placement)
             return None
@@ -220,9 +221,8 @@ class CycleSession:
         instant."""
         job = waiting.job
         if reservation.placement is None and not job.has_shares:
-            placement = (
-                self._place_now(job) if job.gang.gpus <= reservation.spare_cards and not job.is_elastic else None
-            )
+            may_place = job.gang.gpus <= reservation.spare_cards and not job.is_elastic
+            placement = self._place_on(self.state.space, job) if may_place else None
             if placement is not None or not job.is_elastic:
                 return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([reservation], waiting, until_us)
@@ -237,26 +237,35 @@ class CycleSession:
         for reservation in in_way:
             self._name_cards(reservation)
         key = tuple(p.job.id for p in in_way)
-        window = self._windows.get(key)
+        windows = self._current_windows()
+        window = windows.get(key)
         if window is None and len(in_way) == 1 and not state.timeline.windows:
             wall = self._wall(in_way[0])
             if not self._overcommits and not wall.fits(waiting.job):
                 return None
-            window = self._windows[key] = state.space.copy()
+            window = windows[key] = state.space.copy()
             window.keep_least(wall)
         if window is None:
             window = state.timeline.available(state.now_us, until_us, state.now_us, waiting.job.id)
             if not state.timeline.windows:
-                self._windows[key] = window
+                windows[key] = window
         if not self._overcommits and not window.fits(waiting.job):
             return None
         placement = self._place_on(window, waiting.job)
         if placement is None:
             return None
         state.space.take(waiting.job, placement)
-        # This window already contains the gang. All others are stale, and so is this one if nodes close.
-        self._windows = {} if state.timeline.windows else {key: window}
+        if not state.timeline.windows:
+            # This window already contains the gang. All others are stale.
+            self._windows, self._windows_version = {key: window}, state.space.version
         return placement
+
+    def _current_windows(self) -> dict[tuple[str, ...], Space]:
+        """Windows cached for the current contents of the space."""
+        version = self.state.space.version
+        if self._windows_version != version:
+            self._windows, self._windows_version = {}, version
+        return self._windows
 
     def _wall(self, reservation: Reservation) -> Space:
         if reservation.wall is None:
@@ -268,7 +277,7 @@ class CycleSession:
     def _find_by_moving_cards(self, reservation: Reservation, job: Job) -> Placement | None:
         """Place the gang on any cards, if the reservation can then move to other cards at the same instant."""
         state = self.state
-        placement = self._place_now(job)
+        placement = self._place_on(state.space, job)
         if placement is None:
             return None
         future = state.timeline.available(reservation.start_us, reservation.end_us, state.now_us, reservation.job.id)
@@ -278,12 +287,6 @@ class CycleSession:
             return placement
         state.space.release(job, placement)
         return None
-
-    def _place_now(self, job: Job) -> Placement | None:
-        placement = self._place_on(self.state.space, job)
-        if placement is not None:
-            self._windows.clear()
-        return placement
 
     def _place_on(self, space: Space, job: Job) -> Placement | None:
         answer = self.state.try_place(space, job)
