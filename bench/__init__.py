@@ -1,5 +1,5 @@
-"""The scoreboard: every claim about speed or quality is one command here, beside its bar and its baseline.
+"""The scoreboard: every claim about speed or quality is one command, with its bar and its baseline.
 
-A module with ``NAME``, ``SUMMARY`` and ``run() -> list of claims`` joins by being in this folder. One with
-``NEEDS_GPU = True`` is left out of ``--all``.
+A module of this folder with ``NAME``, ``SUMMARY`` and ``run() -> list of claims`` is a bench. ``NEEDS_GPU = True``
+excludes it from ``--all``.
 """

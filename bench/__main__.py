@@ -18,7 +18,7 @@ WIDTH_OF_FILES = 140
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: every claim with a bar holds. 1: one does not. 2: there is no such bench."""
+    """Return 0 if every claim with a bar holds, 1 if one does not, and 2 if the bench does not exist."""
     asked = _parser().parse_args(arguments)
     known = benches()
     if asked.verb == "list":
@@ -88,10 +88,10 @@ def _console() -> Console:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="The scoreboard: claims beside their bars.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("list", help="what can be measured")
-    run = verbs.add_parser("run", help="measure")
+    verbs.add_parser("list", help="list the benches")
+    run = verbs.add_parser("run", help="run benches")
     run.add_argument("names", nargs="*", metavar="NAME")
-    run.add_argument("--all", action="store_true", help="everything that needs no GPU and no hours")
+    run.add_argument("--all", action="store_true", help="run all benches that need neither a GPU nor hours")
     run.add_argument("--json", action="store_true", help="print JSON and nothing else on stdout")
     return parser
 

@@ -1,4 +1,4 @@
-"""What a prediction costs when much has been learned."""
+"""Cost of one prediction after many learned runs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from gpusquad.model.prediction import PastRun, Predictor
 from gpusquad.model.units import US_PER_S
 
 USERS, RUNS, ASKED = 500, 100_000, 2_000
-MOST_MS = 5.0
+MAX_MS = 5.0
 
 
 def cost(name: str, runs: int, asked: int = ASKED) -> list[dict]:
     """Many users, each with a few kinds of jobs, whose runs vary by factors."""
-    predictor, dice = registry.create("predictor", name), random.Random(5)
+    predictor, rng = registry.create("predictor", name), random.Random(5)
     began = time.thread_time()
     for index in range(runs):
-        job = synthetic(dice, index)
-        predictor.learn(PastRun(job, round(dice.lognormvariate(8 + hash_of(job), 1)) * US_PER_S, job.submitted_us + 1))
+        job = synthetic(rng, index)
+        predictor.learn(PastRun(job, round(rng.lognormvariate(8 + hash_of(job), 1)) * US_PER_S, job.submitted_us + 1))
     learn_us = 1e6 * (time.thread_time() - began) / max(runs, 1)
-    took = np.array([_timed_us(predictor, synthetic(dice, runs + index)) for index in range(asked)])
+    took = np.array([_timed_us(predictor, synthetic(rng, runs + index)) for index in range(asked)])
     (by_clock_us, by_cpu_us), mean_us = np.percentile(took, 99, axis=0), took.mean(axis=0)[1]
     label = f"{name} after {runs:,} runs of {USERS} users"
     return [
-        claim(f"{label}: one prediction, p99", float(by_clock_us) / 1e3, "ms", "lower", bar=MOST_MS),
+        claim(f"{label}: one prediction, p99", float(by_clock_us) / 1e3, "ms", "lower", bar=MAX_MS),
         claim(f"{label}: one prediction, p99 of CPU time", float(by_cpu_us) / 1e3, "ms", "lower"),
         claim(f"{label}: one prediction, mean CPU time", float(mean_us), "µs", "lower"),
         claim(f"{label}: one run learned, mean CPU time", learn_us, "µs", "lower"),
     ]
 
 
-def synthetic(dice: random.Random, index: int) -> Job:
-    user, kind = dice.randrange(USERS), dice.randrange(6)
+def synthetic(rng: random.Random, index: int) -> Job:
+    user, kind = rng.randrange(USERS), rng.randrange(6)
     role = Role("w", 2 ** (kind % 4), Request(gpus=1))
     return Job(f"j{index}", (role,), submitted_us=60 * US_PER_S * index, tenant=f"t{user % 20}", user=f"u{user}",
                name=f"train-{kind}-{index}", app=f"model{kind}", estimate_us=(kind + 1) * 7200 * US_PER_S)  # fmt: skip

@@ -1,7 +1,8 @@
-"""How much later the first in line starts than if nobody had slipped in from then on.
+"""Delay of the head of the queue: how much later it starts than without any backfill from then on.
 
-On nodes of one card this needs no second simulation: with nobody passing it, a gang starts as soon as enough of those
-who run have ended, and a simulation knows when they end. So it is exact, for every gang that was ever first in line.
+On nodes with one card this needs no second simulation. Without backfill, a gang starts as soon as enough running jobs
+have ended, and the simulation knows their ends. The result is therefore exact for every gang that was ever head of the
+queue.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from gpusquad.model.job import Job
 from gpusquad.model.views import PlanSession
 
 
-class Watched:
-    """A plan as it is; when a gang becomes the first that has to wait, its start with nobody passing is noted."""
+class HeadDelayPlan:
+    """A plan policy that records when each new head of the queue would start without backfill."""
 
     def __init__(self, plan: Any, run_us: Mapping[str, int]) -> None:
         self._plan = plan
@@ -30,7 +31,7 @@ class Watched:
         return getattr(self._plan, name)
 
     def walk(self, board: PlanSession) -> None:
-        self._plan.walk(_Watching(board, self))
+        self._plan.walk(_ObservedSession(board, self))
 
     def note(self, state: SchedulerState, job: Job) -> None:
         if job.id not in self.unpassed_us:
@@ -48,10 +49,11 @@ class Watched:
         raise ValueError(f"{job.id} never fits")
 
 
-class _Watching:
-    """The board, with an eye on the first promise of a walk: those ahead have started, nobody has slipped in yet."""
+class _ObservedSession:
+    """The plan session, observed at the first reservation of a walk: jobs ahead have started, and no job is backfilled
+    yet."""
 
-    def __init__(self, board: PlanSession, watched: Watched) -> None:
+    def __init__(self, board: PlanSession, watched: HeadDelayPlan) -> None:
         self._board = board
         self._watched = watched
         self._first = True

@@ -75,7 +75,7 @@ def other_logs() -> dict[str, tuple[Path, int]]:
 
 @lru_cache(maxsize=1)
 def read_log(name: str) -> Log:
-    """By name; the last one is kept, since benches play one after the other."""
+    """Read a log by name. The last one is cached, because benches replay one log after another."""
     limit = most_jobs()
     if name in PROCESSORS:
         path = data_path(f"swf-backfill/{name}_jobs_and_reference_waits.csv.gz")

@@ -16,7 +16,7 @@ COLOURS = ("#1565c0", "#c62828", "#2e7d32", "#ef6c00", "#6a1b9a", "#00838f", "#5
 
 
 def keep(name: str, figures: Mapping[str, Any] | Sequence[Any]) -> Path:
-    """As JSON, for whoever wants more than the scoreboard shows."""
+    """Write figures as JSON, for more detail than the scoreboard shows."""
     path = _file(name, "json")
     path.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     tell(f"figures: {path}")
@@ -58,7 +58,7 @@ def draw(name: str, title: str, panels: Sequence[Mapping[str, Any]], columns: in
 
 
 def _file(name: str, kind: str) -> Path:
-    """What was tried on the first jobs only is never taken for the figures of the whole."""
+    """Suffix of file names, so that figures of the first jobs are never mistaken for those of the whole log."""
     OUT.mkdir(parents=True, exist_ok=True)
     limit = most_jobs()
     return OUT / (f"{name}-first-{limit}-jobs.{kind}" if limit else f"{name}.{kind}")

@@ -1,4 +1,4 @@
-"""Public and own measurements of pairs as one thing: workloads with features, and ratios in groups of one run each."""
+"""Public and own measurements of pairs in one form: workloads with features, and ratios in groups of one run each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH = "batch"
 
 @dataclass(frozen=True)
 class PairsData:
-    """``ratios`` and ``groups`` go together: both directions of one co-run are one measurement."""
+    """Data set of pairs. Entries with the same group are the two directions of one co-run, which is one measurement."""
 
     name: str
     traits: dict[str, Traits]
@@ -40,7 +40,7 @@ class PairsData:
 
 
 def lucid() -> PairsData:
-    """An RTX 3090, 1,388 pairs; features from what each configuration does alone."""
+    """RTX 3090, 1,388 pairs. Features are measurements of each configuration alone."""
     with open(data_path(f"{LUCID}/single_data.csv"), encoding="utf-8") as file:
         alone = {_configuration(row, ""): row for row in csv.DictReader(file)}
     traits = {
@@ -56,8 +56,8 @@ def lucid() -> PairsData:
 
 
 def gavel(gpu: str) -> PairsData:
-    """Names, batch sizes and throughputs alone are all there is of features. On the V100 every workload beside itself
-    stands with exactly its speed alone: a blank that was filled in, left out here."""
+    """The only features are names, batch sizes and solo throughputs. On the V100 every workload beside itself has
+    exactly its solo speed. This is a placeholder, so it is left out."""
     found = load_throughputs(data_path(GAVEL), gpu)
     alone = {name: speed for (name, gpus), speed in found.alone.items() if gpus == 1 and speed > 0}
     traits = {name: _gavel_traits(name, speed) for name, speed in alone.items()}
@@ -70,7 +70,7 @@ def gavel(gpu: str) -> PairsData:
 
 
 def measured_tables() -> list[MeasurementSeries]:
-    """All that ``gpusquad measure`` found and was kept here, one for each setting."""
+    """All stored results of ``gpusquad measure``, one data set for each setting."""
     return merged(one for path in sorted(MEASURED.glob("*.json")) for one in _read(path))
 
 
@@ -86,7 +86,7 @@ def of_measured(measured: MeasurementSeries) -> PairsData:
 
 
 def _read(path: Path) -> list[MeasurementSeries]:
-    """A file that is no measurement is told of and left out."""
+    """Report and skip a file that is not a measurement."""
     try:
         return [from_data(json.loads(path.read_text(encoding="utf-8")), path.name)]
     except (Invalid, ValueError) as error:

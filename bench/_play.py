@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench._heads import Watched
+from bench._heads import HeadDelayPlan
 from bench._logs import Floats, Log, slowdown
 from gpusquad.core.state.policies import Policies
 from gpusquad.model.cluster import Cluster
@@ -38,9 +38,9 @@ class Played:
     wait_s: Floats
     run_s: Floats
     late_h: Floats
-    """Of those who held a promise: how much later than first promised."""
+    """Jobs with a reservation: hours of start after the first reserved start."""
     passed_h: Floats
-    """Of those who were first in line: how much later than if nobody had slipped in. Empty: not measured."""
+    """Heads of the queue: hours of start after the start without backfill. Empty if not measured."""
 
     @property
     def slowdown(self) -> Floats:
@@ -61,8 +61,8 @@ class Played:
 
 def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Predict | PredictorFeed,
          watch_heads: bool = False) -> Played:  # fmt: skip
-    """``by``: one that learns as jobs end, or a function that knows by itself."""
-    watched = Watched(policies.plan, {trace.job.id: trace.run_us for trace in jobs}) if watch_heads else None
+    """``by``: a predictor that learns as jobs end, or a function that returns predictions."""
+    watched = HeadDelayPlan(policies.plan, {trace.job.id: trace.run_us for trace in jobs}) if watch_heads else None
     policies = replace(policies, plan=watched) if watched else policies
     if isinstance(by, PredictorFeed):
         scenario = Scenario(cluster, jobs, policies, **by.parts())
@@ -72,20 +72,20 @@ def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Pre
 
 
 def play_mode(log: Log, mode: str, by: Predict | None = None) -> Played:
-    """A mode with its own predictor, or by what it is given."""
+    """Replay a mode with its own predictor, or with the given predictions."""
     chosen = load_mode(mode)
     return play(log.cluster, log.jobs, chosen.policies(), by or PredictorFeed(chosen.predictor, chosen.uses), True)
 
 
 def mode_facts(*names: str) -> dict[str, dict[str, str]]:
-    """What the modes said when it was measured: kept with the figures."""
+    """Settings of the modes at the time of the measurement, stored with the figures."""
     modes = [load_mode(name) for name in names]
     return {m.name: {"order": m.order, "plan": m.plan, "predictor": m.predictor, "uses": str(m.uses)} for m in modes}
 
 
 def side_by_side(function: Callable[[Task], Answer], tasks: Sequence[Task], workers: int = WORKERS,
                  ) -> dict[Task, Answer]:  # fmt: skip
-    """Each task in a process, a few at a time; says on stderr when one is done."""
+    """Run each task in a process, a few at a time. Progress is written to stderr."""
     began_s, found = time.monotonic(), {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(function, task): task for task in tasks}
@@ -104,7 +104,7 @@ def _told(task: object) -> str:
     return " ".join(str(part) for part in task) if isinstance(task, tuple) else str(task)
 
 
-def _columns(result: SimulationResult, watched: Watched | None) -> Played:
+def _columns(result: SimulationResult, watched: HeadDelayPlan | None) -> Played:
     waits_us = [outcome.wait_us for outcome in result.outcomes]
     missing = sum(wait_us is None for wait_us in waits_us)
     if missing:

@@ -1,4 +1,4 @@
-"""A trivial predictor, and a wrapper that checks another one."""
+"""A trivial predictor, and a wrapper that checks another predictor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a mean over jobs is. Jobs of one week share their queue, so it is weeks that are drawn again, not jobs."""
+"""Confidence intervals of means over jobs. Jobs of one week share a queue, so the bootstrap draws weeks, not jobs."""
 
 from __future__ import annotations
 

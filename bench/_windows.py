@@ -1,4 +1,4 @@
-"""How well quantiles are kept along the way, beside what they would do by chance if they were right at every moment."""
+"""Coverage of quantiles over time, compared with the coverage of perfect quantiles under random variation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEED = 3
 
 @dataclass(frozen=True)
 class Kept:
-    """Over all windows of so many jobs in a row; in points of 100."""
+    """Coverage over all windows of ``window`` consecutive jobs, in percentage points."""
 
     mean_off: float
     worst_off: float
@@ -32,7 +32,7 @@ def kept(covered: NDArray[np.bool_], level: float, tolerance: float, window: int
 
 def by_chance(count: int, level: float, tolerance: float, window: int = WINDOW) -> Kept:
     """The same of coins that fall right with exactly that probability, over several such logs."""
-    dice = np.random.default_rng(SEED)
-    tries = [kept(dice.random(count) < level, level, tolerance, window) for _ in range(CHANCES)]
+    rng = np.random.default_rng(SEED)
+    tries = [kept(rng.random(count) < level, level, tolerance, window) for _ in range(CHANCES)]
     mean_off, worst_off, within = np.mean([(one.mean_off, one.worst_off, one.within) for one in tries], axis=0)
     return Kept(float(mean_off), float(worst_off), float(within))

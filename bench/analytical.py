@@ -1,13 +1,14 @@
-"""The analytical estimate against real steps: made from microbenchmarks alone, held against whole networks.
+"""Offline estimates, made from microbenchmarks alone, compared with measured steps of whole networks.
 
 On a machine with a GPU, ``python -m bench run analytical`` calibrates the card, runs every network and compares;
-``python -m bench.analytical --out DIR`` keeps what it measured. Without a GPU (PyTorch is still needed, to follow the
-networks), ``--recorded`` compares again what was measured on an H200 and ``--measured FILE --card FILE`` what you
-measured yourself.
+``python -m bench.analytical --out DIR`` stores the measurements. Without a GPU (PyTorch is still needed, to trace the
+networks), ``--recorded`` compares with stored measurements of an H200 and ``--measured FILE --card FILE`` with your
+own.
 
-A network's steps are timed in up to three visits a minute or so apart where the host's pace matters, since that changes
-from second to second and a job runs for longer; each visit reads the pace, as ``estimate`` does when it is called
-on the machine."""
+If the speed of the host matters, a network's steps are timed in up to three visits about a minute apart, because that
+speed changes from second to second and a job runs for longer. Each visit measures the speed of the host, as
+``estimate`` does when it is called on the machine.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ HOST_MATTERS = 0.6
 
 
 def measure_all(out: Path, deadline_s: float = DEADLINE_S, profiles: bool = False) -> list[dict]:
-    """Every network in every setting, and those again for which the host's pace matters, until the time is up; what
-    ran is written after each network."""
+    """Run every network in every setting, and repeat those that depend on the host's speed, until the time is up.
+    Results are written after each network."""
     from bench.analytical_models import zoo
     from bench.analytical_models.measure import measure, measure_again, plan, prepare, profile
 
@@ -81,7 +82,7 @@ def measure_all(out: Path, deadline_s: float = DEADLINE_S, profiles: bool = Fals
 
 
 def _over_visits(row: dict) -> dict:
-    """Its times as the mean of all visits, as a job sees them that runs for longer than one."""
+    """Use the mean of all visits, which is what a longer job would see."""
     visits = [{name: row[name] for name in TIMES}, *row.get("visits", [])]
     return {**row, **{name: mean(each[name] for each in visits) for name in TIMES}, "visits": visits}
 
@@ -96,7 +97,7 @@ def recorded() -> tuple[list[dict], MeasuredCard]:
 
 
 def compare(rows: Iterable[dict], card: CardRoofline) -> list[dict]:
-    """Each measured row with what was estimated for it."""
+    """Return each measured row with its estimate."""
     from torch import device  # pyright: ignore[reportMissingImports]
     from torch.nn.functional import cross_entropy  # pyright: ignore[reportMissingImports]
 
@@ -168,8 +169,9 @@ def _of_time(title: str, done: Sequence[dict], bars: tuple[float | None, float |
 
 
 def host_spread(done: Iterable[dict]) -> float:
-    """Steps of one network at several batch sizes ask the same of the host: the slowest such issue over the quickest,
-    less one, in percent; the median over networks. No estimate can be nearer than about half of it."""
+    """Variation of the host's issue time. Steps of a network at several batch sizes need the same host work: the
+    slowest issue time over the fastest, minus one, in percent, as median over networks. No estimate can be closer than
+    about half of it."""
     issues: dict[tuple, list[float]] = {}
     for row in done:
         issues.setdefault((row["model"], row["precision"], row["training"]), []).append(row["issue_us"])
@@ -213,13 +215,13 @@ def _rows_and_card(asked: argparse.Namespace) -> tuple[list[dict], CardRoofline]
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.analytical", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder for what is measured and compared")
-    parser.add_argument("--card", type=Path, help="a calibrated card, instead of calibrating this one")
-    parser.add_argument("--measured", type=Path, help="rows measured before, instead of running the networks")
-    parser.add_argument("--recorded", action="store_true", help="rows and card as recorded on an H200, instead of both")
+    parser.add_argument("--out", type=Path, required=True, help="folder for measurements and comparisons")
+    parser.add_argument("--card", type=Path, help="file of a calibrated card, instead of calibrating this one")
+    parser.add_argument("--measured", type=Path, help="file of rows measured before, instead of running the networks")
+    parser.add_argument("--recorded", action="store_true", help="use rows and card recorded on an H200 instead of both")
     parser.add_argument("--deadline-s", type=float, default=DEADLINE_S)
     parser.add_argument(
-        "--profiles", action="store_true", help="also which ops took the time; slows the host from then on"
+        "--profiles", action="store_true", help="also record the time of each op; this slows the host afterwards"
     )
     asked = parser.parse_args(arguments)
     done = compare(*_rows_and_card(asked))

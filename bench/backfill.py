@@ -1,8 +1,8 @@
-"""Waits job for job as a reference implementation gave them, on three logs of the Parallel Workloads Archive.
+"""Waits of each job compared with a reference implementation, on three logs of the Parallel Workloads Archive.
 
-The logs carry the wait of every job under EASY with user estimates and under EASY with shortest-first backfill and true
-run times (Gaussier et al., SC '15). "EASY" is not one algorithm: what happens first at one instant matters, so the
-simulator follows the reference's order of events.
+The logs have the wait of every job under EASY with user estimates and under EASY with shortest-first backfill and
+actual run times (Gaussier et al., SC '15). "EASY" is not one algorithm: the order of events at one instant matters, so
+the simulator follows the reference's order.
 """
 
 from __future__ import annotations

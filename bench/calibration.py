@@ -1,10 +1,10 @@
-"""Are predictions honest, sharp and cheap? Of a hundred runs, so many must end by what was called their Nth hundredth.
+"""Calibration, sharpness and cost of predictions. Of a hundred runs, N must end by their predicted Nth percentile.
 
-Three logs are foretold job by job, each predictor knowing what had ended by then. Overall, and in windows of 1,000 jobs
-in a row beside what chance would do to perfect quantiles. Sharp: the pinball loss (the usual score of a quantile) in
-seconds, beside that of the last two runs (``recent``). Cheap: one prediction with 100,000 runs behind it; by the clock,
-which has the bar, and by the CPU time it used, which does not grow where others work on the machine.
-``GPUSQUAD_PREDICTORS=combined,recent`` asks only those.
+Three logs are predicted job by job, with the runs that had ended by then. Coverage is measured overall and in windows
+of 1,000 consecutive jobs, compared with perfect quantiles under random variation. Sharpness is the pinball loss (the
+usual score of a quantile) in seconds, compared with that of the last two runs (``recent``). Cost is one prediction
+after 100,000 runs: in wall-clock time, which has the bar, and in CPU time, which other work on the machine does not
+change. ``GPUSQUAD_PREDICTORS=combined,recent`` selects predictors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.claims import claim
 from gpusquad import registry
 
 NAME = "calibration"
-SUMMARY = "predictions held against the truth: coverage of P50, P90 and P99, sharpness, cost"
+SUMMARY = "predictions compared with actual run times: coverage of P50, P90 and P99, sharpness, cost"
 SLOW = True
 
 OURS, LAST_TWO = "combined", "recent"
@@ -36,10 +36,10 @@ TOLERANCE = dict(zip(PREDICTED_LEVELS, (2.0, 2.0, 0.7), strict=True))
 def run() -> list[dict]:
     names = predictors()
     logs = sorted(PROCESSORS, key=lambda name: -PROCESSORS[name])
-    foretold = side_by_side(foretell_one, [(log, name) for log in logs for name in names])
-    claims = [one for log in PROCESSORS for one in judged(log, {name: foretold[log, name] for name in names})]
+    predicted = side_by_side(foretell_one, [(log, name) for log in logs for name in names])
+    claims = [one for log in PROCESSORS for one in judged(log, {name: predicted[log, name] for name in names})]
     title = f"Part of {WINDOW:,} runs in a row that ended by their quantile, in percent"
-    draw(NAME, title, [_panel(log, foretold[log, OURS]) for log in PROCESSORS])
+    draw(NAME, title, [_panel(log, predicted[log, OURS]) for log in PROCESSORS])
     tell(f"learning {RUNS:,} runs")
     claims += cost(OURS, RUNS)
     keep(NAME, claims)
@@ -59,32 +59,36 @@ def foretell_one(task: tuple[str, str]) -> Floats:
     return predict_log(read_log(task[0]), registry.create("predictor", task[1]))
 
 
-def judged(log_name: str, foretold: dict[str, Floats]) -> list[dict]:
-    """Bars are for ours; the others stand beside it."""
+def judged(log_name: str, predicted: dict[str, Floats]) -> list[dict]:
+    """Only gpusquad's predictor has bars; the others are shown for comparison."""
     run_s = read_log(log_name).run_s
     claims = [
-        one for name, rows in foretold.items() for one in covered(f"{log_name} {name}", run_s, rows, name == OURS)
+        one for name, rows in predicted.items() for one in covered(f"{log_name} {name}", run_s, rows, name == OURS)
     ]
-    spoken = ~np.isnan(np.stack(list(foretold.values()))).any(axis=(0, 2))
-    last_two, asked = foretold[LAST_TWO][spoken, 0], foretold[LAST_TWO][spoken, 1]
+    known = ~np.isnan(np.stack(list(predicted.values()))).any(axis=(0, 2))
+    last_two, asked = predicted[LAST_TWO][known, 0], predicted[LAST_TWO][known, 1]
     for column, level in enumerate(PREDICTED_LEVELS[:2]):
-        for name in (name for name in foretold if name != LAST_TWO):
-            loss_s = pinball(run_s[spoken], foretold[name][spoken, column], level)
+        for name in (name for name in predicted if name != LAST_TWO):
+            loss_s = pinball(run_s[known], predicted[name][known, column], level)
             label = f"{log_name} {name}: pinball loss at P{level * 100:g} /"
-            # The last two runs are one number, whatever the level; what that predictor calls high is the user's word.
-            claims.append(claim(f"{label} that of the last two runs", loss_s / pinball(run_s[spoken], last_two, level),
+            # ``recent`` predicts one number for all levels, and its high value is the user's estimate.
+            claims.append(claim(f"{label} that of the last two runs", loss_s / pinball(run_s[known], last_two, level),
                                 "", "lower", bar=1.0 if name == OURS else None, baseline=1.0))  # fmt: skip
-            claims.append(claim(f"{label} that of users' estimates", loss_s / pinball(run_s[spoken], asked, level),
+            claims.append(claim(f"{label} that of users' estimates", loss_s / pinball(run_s[known], asked, level),
                                 "", "lower", baseline=1.0))  # fmt: skip
     return claims
 
 
 def covered(label: str, run_s: Floats, rows: Floats, has_bars: bool) -> list[dict]:
-    """How far the parts that ended in time are from what they should be, overall and on the way."""
-    spoken = ~np.isnan(rows[:, 0])
+    """Deviation of the fraction of runs that ended in time from the level, overall and in windows."""
+    known = ~np.isnan(rows[:, 0])
     claims = []
     for column, level in enumerate(PREDICTED_LEVELS):
-        hit, tolerance, point = run_s[spoken] <= rows[spoken, column], TOLERANCE[level], f"P{level * 100:g}"
+        hit, tolerance, point = (
+            run_s[known] <= rows[known, column],
+            TOLERANCE[level],
+            f"P{level * 100:g}",
+        )
         off = 100 * float(hit.mean()) - 100 * level
         claims.append(claim(f"{label}: {point} covers {100 * hit.mean():.2f} %, off by", abs(off), "points", "lower",
                             bar=tolerance if has_bars else None))  # fmt: skip

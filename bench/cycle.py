@@ -25,14 +25,14 @@ SIZES = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))
 
 
 def run() -> list[dict]:
-    dice = random.Random(11)
+    rng = random.Random(11)
     state = SchedulerState(grid(CLUSTER), make_policies("fifo", "easy", "binpack"))
-    _top_up(state, dice, 0)
+    _top_up(state, rng, 0)
     first_s = _timed(state, 0)
     while len(state.queue) < PENDING:
-        _top_up(state, dice, 1)
+        _top_up(state, rng, 1)
         _timed(state, 1)
-    ends, arrivals = _events(state, dice)
+    ends, arrivals = _events(state, rng)
     return [
         claim("first cycle", first_s, "s", "lower", bar=5.0),
         claim("cycle after one end, median", statistics.median(ends) * 1e3, "ms", "lower", bar=50.0),
@@ -41,21 +41,21 @@ def run() -> list[dict]:
     ]
 
 
-def _top_up(state: SchedulerState, dice: random.Random, now_us: int) -> None:
+def _top_up(state: SchedulerState, rng: random.Random, now_us: int) -> None:
     state.now_us = now_us
     while len(state.queue) < PENDING:
-        _submit(state, dice)
+        _submit(state, rng)
 
 
-def _submit(state: SchedulerState, dice: random.Random) -> None:
-    gpus, tasks = dice.choice(SIZES)
-    request = Request(gpus=gpus, cpu_milli=gpus * dice.choice((4000, 8000, 12000)))
-    run_us = round(dice.lognormvariate(8, 1.5)) * US_PER_S
+def _submit(state: SchedulerState, rng: random.Random) -> None:
+    gpus, tasks = rng.choice(SIZES)
+    request = Request(gpus=gpus, cpu_milli=gpus * rng.choice((4000, 8000, 12000)))
+    run_us = round(rng.lognormvariate(8, 1.5)) * US_PER_S
     job = Job(f"j{state.sequence}", (Role("w", tasks, request),), submitted_us=state.now_us)
     state.enqueue(job, RunTimePrediction(run_us, run_us))
 
 
-def _events(state: SchedulerState, dice: random.Random) -> tuple[list[float], list[float]]:
+def _events(state: SchedulerState, rng: random.Random) -> tuple[list[float], list[float]]:
     """End the job that is predicted to end next, or submit one, and time the cycle after it."""
     ends, arrivals = [], []
     for _ in range(EVENTS):
@@ -66,7 +66,7 @@ def _events(state: SchedulerState, dice: random.Random) -> tuple[list[float], li
         cycle(state, end_us)
         ends.append(time.perf_counter() - began)
         began = time.perf_counter()
-        _submit(state, dice)
+        _submit(state, rng)
         cycle(state, end_us)
         arrivals.append(time.perf_counter() - began)
     return ends, arrivals

@@ -1,4 +1,4 @@
-"""The dashboard in a real Chromium: how much it loads, and for how long it ever stands still."""
+"""The dashboard in a real Chromium: size of the first load and longest blocking task."""
 
 from __future__ import annotations
 

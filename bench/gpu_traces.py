@@ -1,14 +1,14 @@
-"""Two public traces of GPU clusters, without any estimate: what predictions are worth where users say nothing.
+"""Two public traces of GPU clusters without estimates: the value of predictions where users give none.
 
-Both come from Microsoft's Philly clusters: 30,940 jobs as cut for Chronus (SoCC '21) with their virtual cluster and a
-model's name, 82,247 jobs as cut for Pollux and Sia with their virtual cluster alone. The machine: the fewest nodes of
-eight GPUs that hold the largest job and that the jobs, each started at once, would fill to at most 95 % on average from
-the first submission to the last. What would run after that is not counted, or a few long jobs would buy a machine on
-which nobody waits.
-Pollux's cut knows only jobs that ended after its record began, on its 21st day: whoever was submitted before is there
-because it ran for days. Those few would fill the machine before anybody could learn anything, so they are left out.
-Deadlines are left out: they tell much of the run times. The naive estimate is the median run time of the virtual
-cluster so far, as somebody would do it who has no predictor.
+Both come from Microsoft's Philly clusters: 30,940 jobs as cut for Chronus (SoCC '21) with virtual cluster and model
+name, and 82,247 jobs as cut for Pollux and Sia with the virtual cluster only. The cluster has the fewest nodes of eight
+GPUs that fit the largest job and that the jobs, each started at submission, would fill to at most 95 % on average from
+the first submission to the last. Work after that is not counted. Otherwise a few long jobs would lead to a cluster
+without a queue.
+
+Pollux's cut has only jobs that ended after its 21st day. Jobs submitted before are in it only because they ran for
+days. They would fill the cluster before a predictor could learn anything, so they are left out. Deadlines are left out
+as well, because they reveal the run times. The naive estimate is the median run time of the virtual cluster so far.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ SUMMARY = "job completion times on two Philly traces without estimates, by what 
 SLOW = True
 
 TRACES = {"philly": "philly-jobs/philly.csv.gz", "chronus": "chronus-philly-slo/trace_job_Philly_SLO.csv.gz"}
-MOST_JOBS = {"philly": 15_000, "chronus": 30_940}
-"""The first so many: of the longer trace as many as can be played in a minute or two, of the other all."""
+MAX_JOBS = {"philly": 15_000, "chronus": 30_940}
+"""Number of jobs: of the longer trace as many as can be replayed in a minute or two, of the other all."""
 RECORD_BEGINS_LATE = frozenset({"philly"})
 LEAST_WAIT = 0.05
-"""Part of the jobs that must wait if nobody may pass: on a machine without a queue all schedulers are alike."""
+"""Minimum fraction of jobs that wait without backfill. On a cluster without a queue all schedulers are alike."""
 LEAST_BY_HISTORY = 0.9
-"""Part of the forecasts: with fewer, a run would say nothing about predictions."""
+"""Minimum fraction of predictions from history. With fewer, a run would show nothing about predictions."""
 NODE_GPUS = 8
 RUNS = ("fifo", "easy naive", f"{FIFO} online", f"{FREE} online", f"{FIFO} exact", f"{FREE} exact")
 HONEST = frozenset({"history", "none"})
@@ -107,9 +107,9 @@ def claims(trace: str, seen: dict[str, Seen]) -> list[dict]:
 
 @lru_cache(maxsize=1)
 def read_trace(name: str) -> list[TraceJob]:
-    """Without anything that tells the run time in advance."""
+    """Remove everything that reveals the run time in advance."""
     jobs = read(data_path(TRACES[name]), node_gpus=NODE_GPUS).jobs
-    jobs = (since_record_began(jobs) if name in RECORD_BEGINS_LATE else jobs)[: most_jobs() or MOST_JOBS[name]]
+    jobs = (since_record_began(jobs) if name in RECORD_BEGINS_LATE else jobs)[: most_jobs() or MAX_JOBS[name]]
     return [replace(trace, job=replace(trace.job, slo=None, estimate_us=None, expected=None)) for trace in jobs]
 
 

@@ -1,12 +1,13 @@
-"""How well a pair's slowdown is foretold when the pair was never measured, beside two baselines and a forest.
+"""Prediction of the slowdown of pairs that were never measured, compared with two baselines and a random forest.
 
-Both directions of one co-run are one measurement and are held out together. The baselines learn from the same part:
-nobody is slowed (ratio 1), and a least-squares fit that is linear in what is known of both sides (utilisation,
-bandwidth and memory; on Gavel's data, throughput alone, batch size and family). The random forest sees the same and
-needs scikit-learn; without it that column is left out.
+Both directions of one co-run are one measurement and are held out together. The baselines use the same training data:
+no interference (ratio 1), and a linear least-squares fit over the features of both workloads (utilisation, bandwidth
+and memory; on Gavel's data, solo throughput, batch size and family). The random forest uses the same features and needs
+scikit-learn; without it that column is left out.
+
 Lucid: five folds of pairs, and all pairs of one model left out at a time. Gavel: five folds. Own tables: one pair left
-out at a time, which is what a scheduler meets that knows all pairs but the one at hand; and, told without a bar, one
-workload left out at a time, which is what it meets with a new one.
+out at a time, the case of a scheduler that knows all other pairs; and, without a bar, one workload left out at a time,
+the case of a new workload.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from gpusquad.predict.interference.features import Traits
 from gpusquad.predict.interference.unseen import UnseenPairs
 
 NAME = "interference-model"
-SUMMARY = "slowdown of pairs never measured together, foretold: Lucid's and Gavel's pairs, and our own tables"
+SUMMARY = "predicted slowdown of pairs never measured together: Lucid's and Gavel's pairs, and own tables"
 
 FOLDS = 5
 MEDIAN_BAR, P90_BAR = 0.05, 0.15
-"""On held-out pairs of our own tables."""
+"""On held-out pairs of gpusquad's own tables."""
 Predict = Callable[[PairsData, Sequence[int], Sequence[int]], list[float]]
-"""(data, places to learn from, places to foretell) -> ratios."""
+"""(data, indices to learn from, indices to predict) -> ratios."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One way of foretelling on one data set."""
+    """Result of one prediction method on one data set."""
 
     data: str
     way: str
@@ -77,14 +78,14 @@ def score(data: PairsData, folds: Iterable[tuple[Sequence[int], Sequence[int]]],
 
 
 def by_pair(data: PairsData, folds: int = 0) -> list[tuple[list[int], list[int]]]:
-    """0: one pair at a time."""
+    """0: leave one pair out at a time."""
     count = max(data.groups) + 1
     fold_of = np.arange(count) if not folds else np.random.default_rng(1).permutation(count) % folds
     return [_parts(data, lambda at, fold=fold: fold_of[data.groups[at]] == fold) for fold in range(folds or count)]
 
 
 def by_model(data: PairsData) -> list[tuple[list[int], list[int]]]:
-    """All pairs with a model left out, one model after the other: pairs of two models come twice."""
+    """Leave all pairs of one model out at a time. Pairs of two models occur twice."""
     sides = [{data.models[one.own], data.models[one.other]} for one in data.ratios]
     return [_parts(data, lambda at, model=model: model in sides[at]) for model in sorted(set().union(*sides))]
 
@@ -161,7 +162,7 @@ def _own(table: MeasurementSeries) -> tuple[list[dict], list[Scored]]:
 
 
 def _effective_claims(table: MeasurementSeries, name: str) -> list[dict]:
-    """Told without a bar: triples by what was chosen, beside the product; and splits of pairs left out."""
+    """Claims without a bar: triples predicted by the chosen method and by the product, and held-out splits of pairs."""
     fitted, claims = EffectiveThroughput(table), []
     tell(f"{name}: {fitted.triples.words()} ({fitted.combination.why}); {fitted.phi}")
     checked = fitted.triples
@@ -193,7 +194,7 @@ def _split_errors(table: MeasurementSeries) -> Errors | None:
 
 
 def _public_claims(scored: Sequence[Scored]) -> list[dict]:
-    """Better than both baselines: the bar is the better one of them."""
+    """The bar is the better of the two baselines."""
     claims = []
     for data in dict.fromkeys(one.data for one in scored):
         found = {one.way: one.errors for one in scored if one.data == data}
@@ -215,7 +216,7 @@ def _parts(data: PairsData, is_test: Callable[[int], bool]) -> tuple[list[int], 
 
 
 def _rows(data: PairsData, places: Sequence[int]) -> np.ndarray:
-    """A constant, and all that our model is told of both sides, families as one column each."""
+    """Feature matrix: a constant and the features of both workloads, with one column per family."""
     names = sorted({name for traits in data.traits.values() for name in traits.values})
     families = sorted({traits.family for traits in data.traits.values() if traits.family})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench._pages import keep
 from bench.claims import claim
-from bench.kubernetes.story import Told, play
+from bench.kubernetes.story import StoryResult, play
 from gpusquad.app.service import Service
 from gpusquad.model.units import US_PER_S
 from tests.kube.plane import ControlPlane, Settings
@@ -42,7 +42,7 @@ def run() -> list[dict]:
     ]
 
 
-def _small_jobs(ours: Told, theirs: Told) -> list[dict]:
+def _small_jobs(ours: StoryResult, theirs: StoryResult) -> list[dict]:
     return [
         claim("small jobs before it that are over in time", ours.short_before, "", "higher",
               baseline=theirs.short_before),

@@ -1,14 +1,14 @@
-"""Pods bound per second on a real control plane with fake nodes: schedulers, and what the API server could take.
+"""Pods bound per second on a real control plane with fake nodes: schedulers, and the limit of the API server.
 
-Everything is on one machine, whose cores the API server, etcd, KWOK, the controller-manager, the scheduler and the
-bench's own watcher share: figures hold between the rows of one run, not between machines. Every row has a fresh control
-plane, with 1,500 nodes of eight cards for 10,000 pods of one.
+Everything runs on one machine: the API server, etcd, KWOK, the controller-manager, the scheduler and the bench's
+watcher share its cores. Figures are comparable within one run, not between machines. Every row has a fresh control
+plane with 1,500 nodes of eight cards for 10,000 pods of one.
 
-*Waiting*: all pods are there before the scheduler starts; from the first binding to the last. *Arriving*: pods are made
-as fast as the API server takes them. *Bindings alone*: nobody decides, ready-made requests go round the nodes; no
-scheduler that binds pod by pod can be faster here. CPU time a pod is told too: other work on the machine changes it
-less than the rate. Bound pods stay Pending, as if no kubelet had seen them yet; in the rows that say *running* KWOK
-writes their status, one more write a pod.
+*Waiting*: all pods exist before the scheduler starts; measured from the first binding to the last. *Arriving*: pods are
+created as fast as the API server accepts them. *Bindings alone*: prepared binding requests without a scheduler; no
+scheduler that binds pod by pod can be faster here. CPU time per pod is reported too, because other work on the machine
+changes it less than the rate. Bound pods stay Pending, as if no kubelet had seen them. In the rows *running*, KWOK
+writes their status, one more write per pod.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run() -> list[dict]:
 
 
 def _trials(bars: Bars) -> list[Callable[[Contender], Trial]]:
-    """Each is played by all contenders, one right after the other, so that a busy hour is everybody's."""
+    """Every contender runs each case directly after the others, so that a busy period affects all of them."""
     return [
         *(partial(waiting, size=SIZE, bars=bars) for _ in range(REPEATS)),
         *(partial(arriving, size=SIZE, bars=bars) for _ in range(REPEATS)),

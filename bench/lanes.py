@@ -1,9 +1,8 @@
-"""Which lane should give way? Both settings on Philly jobs, beside a run in which nobody is preempted.
+"""Which lane should be preempted? Both settings on Philly jobs, compared with a run without preemption.
 
-The first 2,000 jobs of the Philly trace, in order of shortest remaining time with known run times, so that the lanes
-are what differs. The published machine hardly queues on this cut of the trace; ours has as many nodes of eight GPUs
-as give the jobs an offered load of 0.95. The trace says nothing of checkpoints: one an hour and a minute to restart
-are assumed.
+The first 2,000 jobs of the Philly trace, ordered by shortest remaining time with known run times, so that only the
+lanes differ. The published cluster hardly queues on this cut of the trace. Here the number of nodes with eight GPUs
+gives an offered load of 0.95. The trace has no data on checkpoints: one per hour and a minute to restart are assumed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Step times of transformers on cards that the predictor has not seen, against NeuSight and a roofline.
+"""Step times of transformers on cards that the predictor has not seen, compared with NeuSight and a roofline.
 
-NeuSight (Lee et al., ASPLOS '25) published what 12 kinds of GPU took for a forward pass, or forward and backward, and
-what it and other predictors said. Here the data sheet and seven constants are all that is known of a card. They are
-fitted to the rows of other kinds and tried on the one left out; "family" leaves out all kinds with its chip. The form
-of the model was chosen with all kinds in view, single kernels' times on them included: no fold takes that back.
+NeuSight (Lee et al., ASPLOS '25) published measured times of forward passes and of forward and backward passes on 12
+kinds of GPU, with its own predictions and those of other predictors. Here only the data sheet and seven constants of a
+card are known. The constants are fitted to the rows of other kinds and tested on the one left out; "family" leaves out
+all kinds with the same chip. The form of the model was chosen with knowledge of all kinds, including times of single
+kernels, which no fold can undo.
 
-A measurement has neither the loss's forward pass nor an optimiser in it; gradients are added to those of the step
-before; attention is eager; fp32 without TF32. The allocator's cache was emptied before each step, which costs some of
-the forward passes more than their kernels do, most of all where a step nearly fills the card. That is not modelled.
+The measurements include neither the forward pass of the loss nor an optimiser; gradients are added to those of the
+previous step; attention is eager; fp32 without TF32. The allocator's cache was emptied before each step. For some
+forward passes this costs more than the kernels, mostly where a step nearly fills the card. That is not modelled.
 """
 
 from __future__ import annotations
@@ -52,20 +53,20 @@ GRID: dict[str, tuple[float, ...]] = {
     "ramp_k": (0, 8, 16, 24, 32, 48, 64),
     "wait_us": (0, 30, 60, 90, 120),
 }
-"""What the fit chooses from, starting in the middle."""
+"""Candidate values of the fit, which starts in the middle."""
 _OF_CARDS = frozenset(asdict(REACH))
 ROOFLINE: dict[str, tuple[float, ...]] = {
     "compute": tuple(percent / 100 for percent in range(30, 101, 5)),
     "matrix": tuple(percent / 100 for percent in range(30, 101, 5)),
     "memory": tuple(percent / 100 for percent in range(30, 101, 5)),
 }
-"""The simplest that has our op lists: the same parts of the peaks on all cards."""
+"""Baseline with the same op lists: the same fractions of the peaks on all cards."""
 Point = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement and what is needed to predict it."""
+    """One measurement with the inputs of its prediction."""
 
     gpu: str
     model: str
@@ -118,7 +119,7 @@ def run() -> list[dict]:
 
 
 def read_rows() -> list[Row]:
-    """Those whose model's configuration is known: all but one."""
+    """Rows whose model configuration is known: all but one."""
     path = data_path("neusight-latency/measured_vs_predicted_e2e.csv")
     with path.open(encoding="utf-8") as file:
         return [_row(plain) for plain in csv.DictReader(file) if plain["model"] in MODELS]
@@ -140,7 +141,7 @@ def _row(plain: dict[str, str]) -> Row:
     )
     ops = transformer_ops(MODELS[plain["model"]], asked)
     timed = tuple(op for op in ops if not (op.name == "loss" and op.phase == "forward"))
-    # A pipeline with one micro-batch runs its stages one after the other: as long as one card would take.
+    # A pipeline with one micro-batch runs its stages sequentially, so it takes as long as one card.
     return Row(plain["gpu"], plain["model"], plain["mode"], variant, float(plain["measured_e2e_ms"]),
                _maybe(plain["pred_neusight_ms"]), _maybe(plain["pred_roofline_ms"]), sheet, timed,
                degree if way in ("dp", "tp") else 1)  # fmt: skip
@@ -151,7 +152,7 @@ def _maybe(text: str) -> float | None:
 
 
 class Fit:
-    """Finds constants one after the other, round and round until none gets better. All folds share what was tried."""
+    """Optimise one constant after another until none improves. All folds share the evaluated values."""
 
     def __init__(self, rows: Sequence[Row], grid: dict[str, tuple[float, ...]],
                  predict: Callable[[Row, Point], float]) -> None:  # fmt: skip

@@ -1,7 +1,7 @@
-"""What it costs a job that the agent looks on: the same worker, window by window, with the agent running and stopped.
+"""Cost of the agent's monitoring for a job: the same worker in alternate windows with the agent running and stopped.
 
-``python -m bench.online_cost`` measures on a machine with a GPU and PyTorch and prints JSON; ``bench run online-cost``
-measures where that is possible, else it tells what was measured on an H200.
+``python -m bench.online_cost`` measures on a machine with a GPU and PyTorch and prints JSON. ``bench run online-cost``
+measures if that is possible, and otherwise reports the stored measurement of an H200.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from gpusquad.measure.intervals import interval
 from gpusquad.measure.launcher import LocalLauncher
 
 NAME = "online-cost"
-SUMMARY = "what a job loses to the agent's looks, one a second: speed with it over speed without"
+SUMMARY = "cost of the agent's monitoring for a job, once per second: speed with it over speed without"
 KEPT = Path(__file__).with_name("online_cost_h200.json")
 WORKLOADS = ("googlenet", "matmul", "transformer-inference")
-"""Many small kernels, a few large ones, and gaps: whoever is disturbed by a busy driver or host shows it."""
+"""Many small kernels, a few large ones, and gaps: sensitive to a busy driver or host."""
 MIN_RATIO = 0.99
 WINDOW_S, LEAD_IN_S, TAIL_S, NOTICE_S = 2.0, 0.2, 0.05, 0.05
 PAIRS = 8

@@ -1,13 +1,13 @@
-"""The question of a 2020 study of containers sharing GPUs: who should be put together, and does it pay to ask?
+"""The question of a 2020 study of containers that share GPUs: which jobs should share a card, and does it matter?
 
-Eight jobs of equal length alone arrive together on four cards, two to a card. For every way to draw eight from the
-measured workloads: the pairs that each place makes, through the core, and how much longer all jobs together take than
-in the best of all ways of pairing them (the oracle). Pairs slow each other as was measured on a real card; when one of
-two ends, the other runs on alone. A job that is made to wait starts when the core starts it: so a place that lets bad
-pairs take turns can be better than the best pairing.
+Eight jobs of equal solo length arrive together on four cards, two to a card. For every draw of eight from the measured
+workloads, the bench computes the pairs that each place policy chooses through the core, and the extra total time
+compared with the best of all pairings (the oracle). Pairs slow each other as measured on a real card. When one of two
+ends, the other continues alone. A job that has to wait starts when the core starts it, so a place policy that runs bad
+pairs one after another can be better than the best pairing.
 
-Jobs come in the order in which a place ranks jobs that arrive together. "as they come" is the order of the draw,
-"never waiting" shares whatever it costs.
+Jobs are placed in the order in which a place policy ranks jobs that arrive together. "as they come" is the order of the
+draw, "never waiting" shares at any cost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from gpusquad.sim.slowdown import by_pairs
 from gpusquad.sim.traces import TraceJob
 
 NAME = "paper-question"
-SUMMARY = "eight jobs on four cards, every draw of measured workloads: each place against the best of all pairings"
+SUMMARY = (
+    "eight jobs on four cards, all draws of measured workloads: each place policy against the best of all pairings"
+)
 
 MEASURED = Path(__file__).resolve().parent / "measured"
 FIVE = ("cnn", "vgg16", "vgg11", "alexnet", "googlenet")
@@ -111,8 +113,8 @@ def answer(measured: MeasurementSeries, workloads: Sequence[str], processes: int
 
 
 def _times_of(measured: MeasurementSeries, draws: Sequence[Draw]) -> dict[str, list[Times]]:
-    desk = Desk(measured)
-    return {name: [desk.times(name, draw) for draw in draws] for name in CONTENDERS}
+    policy_times = PolicyTimes(measured)
+    return {name: [policy_times.times(name, draw) for draw in draws] for name in CONTENDERS}
 
 
 class Oracle:
@@ -135,7 +137,7 @@ class Oracle:
         return min((max(pair_times(self._table, *pair)[1], self.last(rest)) for pair, rest in pairs), default=0.0)
 
     def _ways(self, draw: Draw) -> list[tuple[tuple[str, str], Draw]]:
-        """Each partner that the first may have, and who is left then."""
+        """Each possible partner of the first job, with the remaining jobs."""
         first, rest = draw[:1], draw[1:]
         ways = {}
         for place, other in enumerate(rest):
@@ -144,8 +146,8 @@ class Oracle:
 
 
 def pair_times(table: PairTable, one: str, other: str) -> Times:
-    """Both begin together; when the faster has ended the other has the card to itself. Who does not fit beside the
-    other waits for its end."""
+    """Both start together. When the faster ends, the other has the card alone. A job that does not fit beside the other
+    waits for its end."""
     slow, fast = sorted((table.rate(one, [other]), table.rate(other, [one])))
     if slow <= 0:
         return 3.0, 2.0
@@ -154,7 +156,7 @@ def pair_times(table: PairTable, one: str, other: str) -> Times:
     return first + last, last
 
 
-class Desk:
+class PolicyTimes:
     """Puts draws before the places."""
 
     def __init__(self, measured: MeasurementSeries) -> None:
@@ -184,7 +186,7 @@ class Desk:
         return [by_id[job.id] for job in policy.rank([trace.job for trace in jobs], *known)]
 
     def _cards(self, policies: Policies, jobs: Sequence[TraceJob]) -> list[list[str]]:
-        """Who shares each card after one cycle of the core."""
+        """Jobs on each card after one cycle of the core."""
         state = SchedulerState(self._cluster, policies, rate=self._rate)
         for trace in jobs:
             state.enqueue(trace.job, RunTimePrediction(T_US, T_US, "exact"))
@@ -192,7 +194,7 @@ class Desk:
         return [[job.app for job in sharers] for sharers in state.space.sharers.values()]
 
     def _simulated(self, policies: Policies, jobs: Sequence[TraceJob]) -> Times:
-        """Somebody waits: the simulator goes on from there."""
+        """If a job is still pending, the simulator continues from there."""
         result = simulate(Scenario(self._cluster, jobs, policies, exact, rate=self._rate))
         ends = [(outcome.ended_us or 0) / T_US for outcome in result.outcomes]
         return sum(ends), max(ends)

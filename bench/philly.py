@@ -27,11 +27,11 @@ def gpus_2500() -> Cluster:
 def resample(count: int, gpus: int, seed: int = SEED) -> list[TraceJob]:
     """Draw jobs with replacement; arrivals are spread evenly at random over the time that makes the load exact."""
     pool = read(data_path("philly-jobs/philly.csv.gz")).jobs
-    dice = random.Random(seed)
-    drawn = [dice.choice(pool) for _ in range(count)]
+    rng = random.Random(seed)
+    drawn = [rng.choice(pool) for _ in range(count)]
     work_us = sum(t.run_us * t.job.gpus for t in drawn)
     span_us = work_us / (LOAD * gpus)
-    times = sorted(dice.random() * span_us for _ in drawn)
+    times = sorted(rng.random() * span_us for _ in drawn)
     return [
         replace(t, job=replace(t.job, id=f"j{i}", submitted_us=int(at_us)))
         for i, (t, at_us) in enumerate(zip(drawn, times, strict=True))

@@ -1,7 +1,7 @@
-"""How good is good enough? Predictions made wrong on purpose, by a known amount, through our two policies.
+"""How accurate must predictions be? Predictions with a known artificial error, with gpusquad's two modes.
 
-A job is foretold as its true run time times ``bias * exp(sigma * N(0, 1))``, drawn once a job, with quantiles that say
-honestly how wrong it may be. Beside it: EASY with users' estimates, and our own predictor.
+A prediction is the actual run time times ``bias * exp(sigma * N(0, 1))``, drawn once per job, with calibrated
+quantiles. For comparison: EASY with user estimates, and gpusquad's own predictor.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Task = tuple[str, str, float, float]
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """Foretells the truth, spoiled."""
+class ErroneousPredictor:
+    """Predicts the actual run time with an artificial error."""
 
     uses: QuantileLevels
     sigma: float
@@ -74,7 +74,9 @@ def play_wrong(task: Task) -> Played:
     log, chosen = read_log(log_name), load_mode(mode)
     if sigma < 0:
         return play_mode(log, mode)
-    return play(log.cluster, log.jobs, chosen.policies(), Wrong(chosen.uses, sigma, bias), watch_heads=True)
+    return play(
+        log.cluster, log.jobs, chosen.policies(), ErroneousPredictor(chosen.uses, sigma, bias), watch_heads=True
+    )
 
 
 def claims(task: Task, played: dict[Task, Played]) -> list[dict]:

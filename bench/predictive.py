@@ -1,10 +1,10 @@
-"""Scheduling by predicted run times on three public logs, beside what others reached on the same jobs.
+"""Scheduling with predicted run times on three public logs, compared with published results on the same jobs.
 
-The predictor learns while the log is played: of each job it knows what could be known when the job was submitted. The
-bars of ``predictive-fifo`` (who asks first is first) are the better of two published schedulers whose waits stand in
-the same files. Those of ``predictive`` (the order follows predictions too) are the best of about 5,770 combinations of
-predictor, correction and scheduler that the authors of those files tried, the same one for all their logs.
-Intervals are 95 %, from weeks drawn again.
+The predictor learns while the log is replayed: for each job it knows only what was known at submission. The bars of
+``predictive-fifo`` (queue in order of submission) are the better of two published schedulers whose waits are in the
+same files. Those of ``predictive`` (order by predictions) are the best of about 5,770 combinations of predictor,
+correction and scheduler that the authors of those files tried, the same combination for all their logs. Intervals are
+95 %, from a bootstrap over weeks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run() -> list[dict]:
 
 
 def play_one(task: tuple[str, str]) -> Played:
-    """A log's name, and a scheduler with what it knows of run times."""
+    """Name of a log, and a scheduler with its source of run times."""
     log, (scheduler, knows) = read_log(task[0]), task[1].split()
     if scheduler == "easy":
         return play(log.cluster, log.jobs, make_policies("fifo", "easy", "binpack"), user, watch_heads=True)
@@ -82,7 +82,7 @@ def judged(log: Log, runs: dict[str, Played]) -> list[dict]:
 
 
 def told(log: Log, runs: dict[str, Played]) -> list[dict]:
-    """A log of somebody else: no bars."""
+    """Claims on a user's own log, without bars."""
     easy, claims = runs["easy user"], []
     for mode in (FIFO, FREE):
         one, label = runs[f"{mode} online"], f"{log.name} {mode}"
@@ -99,7 +99,7 @@ def told(log: Log, runs: dict[str, Played]) -> list[dict]:
 
 
 def delays(label: str, one: Played, easy: Played) -> list[dict]:
-    """Of the first in line; beside plain EASY with users' estimates."""
+    """Delay of the head of the queue, compared with plain EASY with user estimates."""
     claims = []
     for what, ours, theirs in (("than promised", one.late_h, easy.late_h),
                                ("than had nobody slipped in", one.passed_h, easy.passed_h)):  # fmt: skip

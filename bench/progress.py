@@ -1,10 +1,10 @@
-"""How long real training programs still take, foretold from their own reports, beside the usual ways to tell it.
+"""Predicted remaining time of real training programs from their own output, compared with the usual methods.
 
 Four programs (a compiled convolutional network, a language model with evaluations and checkpoints, a network that waits
-for its data, a language model whose text grows longer), alone and with a neighbour on the card who comes and goes. The
-agent's own code looks at them once a second. What it saw is kept, so that all of this can be worked out once more
-without a card: name the file in ``GPUSQUAD_RECORDINGS``. Recorded by ``python -m bench.progress FOLDER``, which needs
-nothing but PyTorch and NumPy.
+for its data, a language model whose text grows longer), alone and with a neighbour on the card that starts and stops.
+The agent's code observes them once per second. The observations are stored, so that the figures can be computed again
+without a card: set ``GPUSQUAD_RECORDINGS`` to the file. ``python -m bench.progress FOLDER`` records; it needs only
+PyTorch and NumPy.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ CASES = (
 )  # fmt: skip
 WITH_NEIGHBOUR = "+neighbour"
 PRIOR_SPREAD, PRIOR_CONFIDENCE = 0.2, 0.8
-"""As one earlier run of the same program is believed."""
+"""Weight of the prior: that of one earlier run of the same program."""
 PARTS = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90)
 LONGEST_S = 400.0
-"""No further program is started after so long."""
+"""Time after which no further program is started."""
 
 
 def run() -> list[dict]:
@@ -53,7 +53,7 @@ def run() -> list[dict]:
 
 
 def replays_with_prior(recordings: list[Recording]) -> list[Replay]:
-    """Those beside a neighbour once more, with the same program alone as what was believed before."""
+    """Runs beside a neighbour again, with the solo run of the same program as prior."""
     took_us = {one.name: one.ended_us - one.started_us for one in recordings}
     found = []
     for one in recordings:
@@ -66,7 +66,7 @@ def replays_with_prior(recordings: list[Recording]) -> list[Replay]:
 
 
 def claims(replays: list[Replay], with_prior: Sequence[Replay] = ()) -> list[dict]:
-    """Over all seconds of all runs in which everybody had something to say."""
+    """Over all seconds of all runs in which every method had a prediction."""
     errors = {way: mean_error(replays, way) for way in WAYS}
     found = [
         claim("error of the remaining time, part of the whole run, mean", round(errors[OURS], 4), "", "lower",

@@ -1,8 +1,8 @@
-"""Which quantile is best used where: slowdown against what becomes of the first in line.
+"""Which quantile is best for which purpose: slowdown against the delay of the head of the queue.
 
-Around what the mode says: when cards are counted on to be free (shadow) and how long somebody is expected to stay who
-slips in (candidate), with and without a patience that ends; then what promises are made by, and how careful one is
-when patience is over. ``GPUSQUAD_MODE`` names another mode than ``predictive-fifo``.
+Varies the settings of the mode: the quantile at which cards are expected to become free (shadow) and the expected run
+time of a backfill candidate, with and without a limited patience; then the quantile of reservations, and the one used
+when patience has ended. ``GPUSQUAD_MODE`` selects another mode than ``predictive-fifo``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gpusquad.modes import load_mode
 from gpusquad.sim.predictor_feed import PredictorFeed
 
 NAME = "quantile-uses"
-SUMMARY = "which quantile to use for shadows, candidates and promises, on two SP2 logs"
+SUMMARY = "which quantile to use for shadow times, backfill candidates and reservations, on two SP2 logs"
 SLOW = True
 
 LOGS = ("SDSC-SP2", "KTH-SP2")
 PAIRS = ((0.3, 0.3), (0.45, 0.45), (0.5, 0.5), (0.5, 0.7), (0.5, 0.9), (0.7, 0.7), (0.9, 0.9))
 """Shadow and candidate."""
-PROMISES = (0.5, 0.9, 0.99)
+RESERVATIONS = (0.5, 0.9, 0.99)
 CAREFUL = (0.8, 0.9, 0.99)
 
 Setting = tuple[float, float, float, float, bool]
-"""Shadow, candidate, promise, careful, and whether patience ends."""
+"""Shadow, candidate, reservation, careful, and whether patience ends."""
 Task = tuple[str, Setting]
 
 
@@ -52,21 +52,21 @@ def mode_name() -> str:
 
 def settings(mode: QuantileLevels) -> list[Setting]:
     """One thing changed at a time, each once."""
-    usual = (mode.shadow, mode.candidate, mode.promise, mode.careful)
+    usual = (mode.shadow, mode.candidate, mode.reservation, mode.careful)
     found: list[Setting] = [(*usual, True), (*usual, False)]
-    found += [(*pair, mode.promise, mode.careful, patient) for pair in PAIRS for patient in (True, False)]
-    found += [(mode.shadow, mode.candidate, promise, mode.careful, True) for promise in PROMISES]
-    found += [(mode.shadow, mode.candidate, mode.promise, careful, True) for careful in CAREFUL]
+    found += [(*pair, mode.reservation, mode.careful, patient) for pair in PAIRS for patient in (True, False)]
+    found += [(mode.shadow, mode.candidate, reservation, mode.careful, True) for reservation in RESERVATIONS]
+    found += [(mode.shadow, mode.candidate, mode.reservation, careful, True) for careful in CAREFUL]
     return list(dict.fromkeys(found))
 
 
 def play_uses(task: Task) -> Played:
-    name, (shadow, candidate, promise, careful, patience_ends) = task
+    name, (shadow, candidate, reservation, careful, patience_ends) = task
     log, mode = read_log(name), load_mode(mode_name())
     policies = mode.policies()
     if not patience_ends:
         policies = replace(policies, plan=replace(policies.plan, patience_s=inf))
-    predicting = PredictorFeed(mode.predictor, QuantileLevels(shadow, candidate, promise, careful))
+    predicting = PredictorFeed(mode.predictor, QuantileLevels(shadow, candidate, reservation, careful))
     return play(log.cluster, log.jobs, policies, predicting, watch_heads=True)
 
 
@@ -87,13 +87,13 @@ def claims(task: Task, one: Played, easy: Played) -> list[dict]:
 
 
 def _named(setting: Setting) -> dict[str, float | bool]:
-    shadow, candidate, promise, careful, patience_ends = setting
+    shadow, candidate, reservation, careful, patience_ends = setting
     patience: dict[str, float | bool] = {"patience ends" if patience_ends else "endless patience": True}
-    return {"shadow": shadow, "candidate": candidate, "promise": promise, "careful": careful, **patience}
+    return {"shadow": shadow, "candidate": candidate, "reservation": reservation, "careful": careful, **patience}
 
 
 def _panel(log: str, played: dict[Task, Played], easy: Played) -> dict:
-    """Slowdown over the delay of the first in line: lower left is better."""
+    """Slowdown over the delay of the head of the queue; lower left is better."""
     lines: dict[str, list[tuple[float, float]]] = {"EASY, users' estimates": [_point(easy)]}
     for (name, setting), one in played.items():
         if name == log:

@@ -17,7 +17,7 @@ from gpusquad.client.client import Client
 from gpusquad.client.connect import find
 
 PATIENCE_S = 120.0
-"""For what must happen, on a machine that is busy with other tests."""
+"""Timeout for expected events on a machine that is busy with other tests."""
 FINAL = ("succeeded", "failed", "cancelled", "timed_out")
 
 
@@ -93,7 +93,7 @@ class RunningService:
         return self.client.jobs.submit({"gpus": 1, "workdir": str(self.home)} | file)["jobs"][0]["id"]
 
     def wait(self, job_id: str, *states: str, patience_s: float = PATIENCE_S) -> dict[str, Any]:
-        """Until the job is in one of these states (by default: over), woken by the service's own events."""
+        """Wait until the job is in one of these states (default: a final state), using the service's events."""
         wanted = states or FINAL
         deadline = time.monotonic() + patience_s
         job = self.client.jobs.get(job_id)
@@ -122,7 +122,7 @@ def _kill_run(folder: Path) -> None:
 
 
 def _kill_all_of(jobs: set[str]) -> None:
-    """What a keeper's end does not reach: children of tasks, which know whose they are by their environment."""
+    """Kill processes that the end of a supervisor does not reach: children of tasks, found by their environment."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")

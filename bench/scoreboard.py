@@ -38,7 +38,8 @@ def is_quick(module: ModuleType) -> bool:
 
 
 def score(modules: Iterable[ModuleType]) -> dict:
-    """Run them one after the other; one that breaks is a claim that does not hold, and the others still run."""
+    """Run benches one after another. A bench that fails becomes a claim that does not hold, and the others still
+    run."""
     claims, took_s = [], {}
     for module in modules:
         print(f"{module.NAME}: {module.SUMMARY} ...", file=sys.stderr, flush=True)
@@ -49,12 +50,12 @@ def score(modules: Iterable[ModuleType]) -> dict:
 
 
 def holds(claim: dict) -> bool:
-    """A claim without a bar is only told."""
+    """A claim without a bar is only reported."""
     return claim["ok"] is not False
 
 
 def machine() -> dict:
-    """What the figures were measured on."""
+    """Machine on which the figures were measured."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)),

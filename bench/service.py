@@ -1,4 +1,4 @@
-"""Ten thousand jobs in the queue of one service: how fast they are accepted, how fast the queue is shown."""
+"""Ten thousand jobs in the queue of one service: rate of submissions, and time to show the queue."""
 
 from __future__ import annotations
 

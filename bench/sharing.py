@@ -1,9 +1,9 @@
-"""What sharing cards brings, beside the same jobs on whole cards in the same run.
+"""Gain from sharing cards, compared with the same jobs on whole cards in the same run.
 
 Figure 1: eight jobs of length t (the four applications of a 2020 paper, two of each) on two cards, slowed where their
-expected utilisations sum to more than the card. Gavel: training jobs slowed as measured in pairs on a V100; one-GPU
-jobs of models that all fit beside each other ask for half a card, so that at most two share one; the rest asks as
-before. Nobody looks at who would slow whom: places that do come later.
+expected utilisations sum to more than the card. Gavel: training jobs slowed as measured in pairs on a V100. One-GPU
+jobs of models that all fit beside each other request half a card, so that at most two share one; other jobs are
+unchanged. Interference is not considered; place policies that do so are in other benches.
 """
 
 from __future__ import annotations

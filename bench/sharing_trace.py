@@ -1,13 +1,13 @@
-"""Placing by interference in whole traces: the same jobs on whole cards, and sharing cards under four places.
+"""Interference-aware placement in whole traces: the same jobs on whole cards, and shared under four place policies.
 
-Gavel's training jobs, slowed as measured in pairs on a V100. Every one-GPU job asks for half the SMs of a card, so that
-at most two share one, and for card memory: sizes are fitted to the measurements so that no two that were found not to
-fit together can be put together by anybody (a few that do fit are kept apart too). Gangs ask for whole cards as before.
-The scheduler believes the table as it is, or with errors: each pair's ratio off by a tenth, up or down.
+Gavel's training jobs, slowed as measured in pairs on a V100. Every one-GPU job requests half the SMs of a card, so that
+at most two share one, and card memory. Sizes are fitted to the measurements so that no two jobs that did not fit
+together can share a card (a few that do fit are kept apart too). Gangs request whole cards. The scheduler uses the
+table as it is, or with errors: each pair's ratio changed by a tenth, up or down.
 
-At a load of 0.95 the mean JCT says little of places: the one-GPU jobs are few card hours and wait for days behind wide
-gangs, and which of them slip in is a matter of chance (a slightly wrong table or another tie shifts it by hours). There
-the places are shown side by side without a bar.
+At a load of 0.95 the mean JCT shows little about place policies: the one-GPU jobs are few card hours and wait for days
+behind wide gangs, and which of them are backfilled is random (a slightly wrong table or another tie shifts it by
+hours). There the policies are shown without a bar.
 """
 
 from __future__ import annotations
@@ -61,16 +61,17 @@ def whole_jobs(name: str) -> list[TraceJob]:
 
 
 def sharing(jobs: list[TraceJob], pairs: PairTable) -> list[TraceJob]:
-    """The one-GPU jobs ask for half a card and the memory they need."""
+    """One-GPU jobs request half a card and the memory they need."""
     sizes_gb = memory_sizes_gb(pairs)
     return [replace(t, job=replace(t.job, roles=_half(sizes_gb[t.workload]))) if t.job.gpus == 1 else t for t in jobs]
 
 
 def memory_sizes_gb(pairs: PairTable) -> dict[str, int]:
-    """A size for each workload: together they exceed a card wherever they were found not to fit, and seldom elsewhere.
+    """Return a size for each workload. Two sizes exceed a card if the workloads did not fit together, and rarely
+    otherwise.
 
-    From several beginnings one workload after another takes the size that agrees best with all the others, until
-    nothing changes; the best of what comes out is kept.
+    From several start values, one workload after another gets the size that agrees best with all others, until nothing
+    changes. The best result is used.
     """
     names = sorted({own for own, _ in pairs.ratios})
     fit = {name: {other: fit_together(pairs, name, other) for other in names} for name in names}
@@ -104,7 +105,7 @@ def fit_together(pairs: PairTable, one: str, other: str) -> bool:
 
 
 def noisy(pairs: PairTable, error: float = ERROR, seed: int = SEED) -> PairTable:
-    """Every ratio off by that part, up or down by chance; what does not fit is known not to."""
+    """Change every ratio by this fraction, up or down at random. Pairs that do not fit are kept."""
     chance = Random(seed)
     ratios = {pair: min(1.0, ratio * (1 + chance.choice((-error, error)))) for pair, ratio in pairs.ratios.items()}
     return replace(pairs, ratios=ratios)
@@ -116,7 +117,7 @@ def outcome(cluster: Cluster, jobs: list[TraceJob], place: str, truth: Rate, bel
 
 
 def outcomes(whole: list[TraceJob], cluster: Cluster, pairs: PairTable) -> Iterator[tuple[str, Summary]]:
-    """What becomes of the jobs under each way of placing them."""
+    """Results of the jobs under each placement."""
     shared, truth = sharing(whole, pairs), by_pairs(pairs)
     yield WHOLE, outcome(cluster, whole, "binpack", truth)
     for place in (*RIVALS, ENDS, WORK):
@@ -126,7 +127,7 @@ def outcomes(whole: list[TraceJob], cluster: Cluster, pairs: PairTable) -> Itera
 
 
 def work_done_ratio(whole: list[TraceJob], cluster: Cluster, summary: Summary) -> float:
-    """The jobs' time alone on their cards, over all card time until the last one ended."""
+    """Solo time of the jobs on their cards, over all card time until the last job ended."""
     work_us = sum(trace.run_us * trace.job.gpus for trace in whole)
     return work_us / US_PER_S / (cluster.gpus * (summary.makespan_s or 1))
 

@@ -39,7 +39,7 @@ def run() -> list[dict]:
 
 
 def _growth(measured: dict[int, dict]) -> dict:
-    """Time grown from the smallest to the largest, in parts of what n log n would grow."""
+    """Growth of the time from the smallest to the largest size, relative to n log n."""
     low, high = SIZES[0], SIZES[-1]
     allowed = (high * math.log(high)) / (low * math.log(low))
     grown = measured[high]["wall_s"] / measured[low]["wall_s"]

@@ -11,11 +11,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Case:
-    """A network, what it is fed with and what it is trained on."""
+    """A network with its input and its training target."""
 
     build: Callable[[], Any]
     sample: Callable[[int, str], tuple[Any, ...]]
-    """(batch, device) -> what the network is called with, and last the target."""
+    """(batch, device) -> arguments of the network, and the target as the last."""
     batches: tuple[int, ...]
     optimizer: str = "adamw"
 

@@ -17,13 +17,13 @@ from gpusquad.predict.analytical import pace
 
 WARM_UPS = 4
 MEASURE_S = 0.3
-FEWEST, MOST = 8, 60
+FEWEST, MAX = 8, 60
 ISSUES = 3
 PIECES = 4
 
 
 def measure(name: str, case: Case, precision: str, training: bool, batch: int) -> dict:
-    """One row: median step in microseconds, and what PyTorch and the card say of memory."""
+    """One row: median step in microseconds, and memory as reported by PyTorch and the card."""
     step = prepare(case, precision, training, batch)
     for _ in range(WARM_UPS):
         step()
@@ -55,7 +55,7 @@ def measure_again(case: Case, row: dict) -> dict[str, float]:
 
 def prepare(case: Case, precision: str, training: bool, batch: int) -> Callable[[], Any]:
     """One step of training or inference, as a loop would do it."""
-    torch._C._cuda_clearCublasWorkspaces()  # what threads of rows before this one keep
+    torch._C._cuda_clearCublasWorkspaces()  # workspaces kept by threads of earlier rows
     torch.cuda.empty_cache()
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -107,12 +107,12 @@ def profile(step: Callable[[], Any], steps: int = 2) -> list[list]:
 
 
 def _timed(step: Callable[[], Any]) -> dict[str, float]:
-    """Median of steps queued one after the other, as a loop that never waits for its loss; what the host needs for one;
-    and the host's pace, read between pieces of that loop."""
+    """Median time of steps queued one after another, as in a loop that never waits for its loss; the host time of one
+    step; and the host's speed, measured between parts of that loop."""
     began = time.perf_counter()
     step()
     torch.cuda.synchronize()
-    count = int(max(FEWEST, min(MOST, MEASURE_S / (time.perf_counter() - began)))) // PIECES
+    count = int(max(FEWEST, min(MAX, MEASURE_S / (time.perf_counter() - began)))) // PIECES
     times, paces, whole_s = [], [pace.reading_us(torch)], 0.0
     for _ in range(PIECES):
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
@@ -135,7 +135,7 @@ def _timed(step: Callable[[], Any]) -> dict[str, float]:
 
 
 def _issue_us(step: Callable[[], Any]) -> float:
-    """What the host needs for a step while the card has nothing else to do."""
+    """Host time of a step while the card is otherwise idle."""
     torch.cuda.synchronize()
     began = time.perf_counter()
     step()
@@ -149,7 +149,7 @@ def _optimizer(name: str, model: Any) -> Any:
 
 
 def plan(case: Case) -> Iterator[tuple[str, bool, int]]:
-    """Precision, training, batch: all batches in the two precisions most use, the middle one in two more."""
+    """Precision, training, batch: all batches in the two most common precisions, the middle one in two more."""
     middle = case.batches[len(case.batches) // 2]
     for training in (True, False):
         for precision in ("fp32", "amp-bf16"):

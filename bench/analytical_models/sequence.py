@@ -1,4 +1,4 @@
-"""Networks for text. Each gives one row of scores a word, whatever sentence it is from."""
+"""Networks for text. Each returns one row of scores per word."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cases() -> dict[str, Case]:
 
 
 class Block(nn.Module):
-    """Attention and two wide layers, each added to what came in; normalised before."""
+    """Attention and two wide layers with residual connections, normalised before."""
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, causal: bool = False) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class BertBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Head and word table are one matrix."""
+    """Output head and word table share one matrix."""
 
     def __init__(self, vocabulary: int = 50257, width: int = 768, depth: int = 12, heads: int = 12) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Transformers as op lists, from their configuration alone: for estimates without a framework.
 
-The ops are those of the models of Hugging Face Transformers run eagerly: scores, mask, softmax and dropout of the
-attention are separate kernels, and so are the eight steps of GPT-2's activation. ``fused`` is what a compiler makes of
-them: the same products, and one kernel for each chain of other ops between them.
+The ops are those of the models of Hugging Face Transformers in eager mode: scores, mask, softmax and dropout of the
+attention are separate kernels, and so are the eight steps of GPT-2's activation. ``fused`` is the result of a compiler:
+the same products, and one kernel for each chain of other ops between them.
 """
 
 from __future__ import annotations

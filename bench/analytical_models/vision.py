@@ -106,7 +106,7 @@ def googlenet() -> nn.Module:
 
 
 class Residual(nn.Module):
-    """What is added to its input, and how the input is brought to the same shape."""
+    """Residual branch, and the projection of the input to the same shape."""
 
     widen = 1
 

@@ -1,1 +1,2 @@
-"""What sharing one card costs and gives, measured on that card: ``python -m bench.card``; see README.md beside this."""
+"""Cost and benefit of sharing one card, measured on that card: ``python -m bench.card``; see README.md in this
+folder."""

@@ -1,7 +1,7 @@
-"""``python -m bench.card pairs --minutes 8 --out FILE.jsonl``, and ``table FILE.jsonl`` for what is in it.
+"""``python -m bench.card pairs --minutes 8 --out FILE.jsonl``, and ``table FILE.jsonl`` for its results.
 
-Every bench ends by itself within its minutes, adds to its file block by block, and goes on where it was cut off when it
-is called again with the same file.
+Every bench ends by itself within its minutes and adds to its file block by block. Called again with the same file, it
+continues where it was interrupted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb == "table":
         return _table(options)
     if options.verb in ("naps", "kernels"):
-        return _told(options)
+        return _print_result(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers and daemons are let go
     place = Place(
         options.card, options.device, options.groups, options.sms_per_group, options.sms,
@@ -110,7 +110,7 @@ def _training_options(options: argparse.Namespace, asked: tuple[Any, ...]) -> tr
 
 
 def _known(asked: Sequence[str], known: Iterable[str]) -> Sequence[str]:
-    """What was asked for. Invalid: there is no such condition."""
+    """Return the selected conditions. Raises Invalid if a condition is unknown."""
     names = list(known)
     unknown = [name for name in asked if name not in names]
     if unknown:
@@ -119,7 +119,7 @@ def _known(asked: Sequence[str], known: Iterable[str]) -> Sequence[str]:
 
 
 def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
-    """Both alone are always measured: all else is told against them."""
+    """Both solo conditions are always measured, because all results are relative to them."""
     _known(asked, known)
     always = (pair_plan.ALONE, pair_plan.TRAINING_ALONE)
     return [name for name in known if not asked or name in asked or name in always]
@@ -142,8 +142,8 @@ def _table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told(options: argparse.Namespace) -> int:
-    """What is asked once and kept by whoever asks."""
+def _print_result(options: argparse.Namespace) -> int:
+    """Run a verb that only prints its result."""
     try:
         if options.verb == "naps":
             late = naps(options.seconds)
@@ -166,40 +166,48 @@ def _parser() -> argparse.ArgumentParser:
         if name in BENCHES:
             _add_bench(verb, name)
     raised = verbs.choices["levels"]
-    raised.add_argument("--seconds", type=float, default=4.0, help="of a block")
+    raised.add_argument("--seconds", type=float, default=4.0, help="length of a block in seconds")
     raised.add_argument("--rounds", type=int, default=2)
     raised.add_argument("--json", action="store_true")
     late = verbs.add_parser("naps", help="how late this machine wakes a thread that sleeps")
     late.add_argument("--seconds", type=float, default=10.0)
     late.add_argument("--json", action="store_true")
-    lengths = verbs.add_parser("kernels", help="how long a program's kernels are, and what one must wait for")
+    lengths = verbs.add_parser("kernels", help="lengths of a program's kernels, and the resulting waits")
     lengths.add_argument("programs", nargs="+", metavar="NAME[:BATCH]")
     lengths.add_argument("--json", action="store_true")
-    table = verbs.add_parser("table", help="what the files say, as Markdown")
+    table = verbs.add_parser("table", help="results of the files, as Markdown")
     table.add_argument("files", nargs="+")
-    table.add_argument("--json", default="", help="and as JSON to this file")
-    table.add_argument("--pictures", default="", help="folder for curves (SVG); left out: none are drawn")
+    table.add_argument("--json", default="", help="also write the results as JSON to this file")
+    table.add_argument("--pictures", default="", help="folder for curves (SVG); default: none are drawn")
     return parser
 
 
 def _add_place(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--card", default="0")
-    verb.add_argument("--device", default="cuda", help="cpu: a rehearsal")
-    verb.add_argument("--tiny", action="store_true", help="tiny models: a rehearsal")
-    verb.add_argument("--groups", type=int, default=15, help="groups of SMs that the card is divided into")
+    verb.add_argument("--device", default="cuda", help="device; cpu for a rehearsal")
+    verb.add_argument("--tiny", action="store_true", help="use tiny models, for a rehearsal")
+    verb.add_argument("--groups", type=int, default=15, help="number of SM groups of the card")
     verb.add_argument("--sms-per-group", type=int, default=8)
-    verb.add_argument("--sms", type=int, default=132, help="all of the card's")
-    verb.add_argument("--logs", default="", help="folder for what workers print; else it goes with them")
+    verb.add_argument("--sms", type=int, default=132, help="number of SMs of the card")
+    verb.add_argument("--logs", default="", help="folder for the output of workers; default: it is not kept")
 
 
 def _add_bench(verb: argparse.ArgumentParser, name: str) -> None:
-    verb.add_argument("--out", required=True, metavar="FILE.jsonl", help="added to, never overwritten")
-    verb.add_argument("--minutes", type=float, default=8.0, help="of this call, closing included")
-    verb.add_argument("--known", nargs="*", default=[], metavar="FILE.jsonl", help="of earlier runs: they count too")
-    verb.add_argument("--only", type=_words, default=[], help="parts of names, or numbers, of what is measured")
-    verb.add_argument("--length", type=float, default=None, help="seconds of a block, where not the usual ones")
-    verb.add_argument("--repeats", type=int, default=REPEATS, help="of each condition of slos, training and virtual")
-    verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
+    verb.add_argument(
+        "--out", required=True, metavar="FILE.jsonl", help="file to which rows are added; never overwritten"
+    )
+    verb.add_argument(
+        "--minutes", type=float, default=8.0, help="time limit of this call, including the end of all processes"
+    )
+    verb.add_argument(
+        "--known", nargs="*", default=[], metavar="FILE.jsonl", help="files of earlier runs, whose rows count too"
+    )
+    verb.add_argument("--only", type=_words, default=[], help="measure only these: parts of names, or numbers")
+    verb.add_argument("--length", type=float, default=None, help="length of a block in seconds, instead of the default")
+    verb.add_argument(
+        "--repeats", type=int, default=REPEATS, help="runs of each condition of slos, training and virtual"
+    )
+    verb.add_argument("--closing", type=float, default=15.0, help="seconds reserved for ending all processes")
     if name in CONDITIONS:
         known = "; ".join(CONDITIONS[name]).replace("%", "%%")
         verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help=known)

@@ -24,31 +24,32 @@ class Load:
 
 def arrivals(load: Load, length_s: float, seed: str) -> list[float]:
     """Seconds from the beginning, in order. The same for the same load, length and seed on every machine."""
-    dice = random.Random(f"{seed} {load.kind} {load.per_s:g} {length_s:g}")
+    rng = random.Random(f"{seed} {load.kind} {load.per_s:g} {length_s:g}")
     if load.kind == "poisson":
-        return _poisson(dice, load.per_s, 0.0, length_s)
+        return _poisson(rng, load.per_s, 0.0, length_s)
     found: list[float] = []
-    for (from_s, in_burst), (to_s, _) in pairwise(_turns(dice, length_s)):
-        found += _poisson(dice, load.per_s * (_BURST if in_burst else _LULL), from_s, to_s)
+    for (from_s, in_burst), (to_s, _) in pairwise(_turns(rng, length_s)):
+        found += _poisson(rng, load.per_s * (_BURST if in_burst else _LULL), from_s, to_s)
     return found
 
 
-def _turns(dice: random.Random, length_s: float) -> list[tuple[float, bool]]:
-    """Where bursts and lulls begin. The first one is drawn by its part of the time, so that no moment is special."""
-    at_s, in_burst = 0.0, dice.random() < _BURST_S / (_BURST_S + _LULL_S)
+def _turns(rng: random.Random, length_s: float) -> list[tuple[float, bool]]:
+    """Start times of bursts and lulls. The first is drawn in proportion to its share of the time, so that no instant is
+    special."""
+    at_s, in_burst = 0.0, rng.random() < _BURST_S / (_BURST_S + _LULL_S)
     turns = []
     while at_s < length_s:
         turns.append((at_s, in_burst))
-        at_s += dice.expovariate(1 / (_BURST_S if in_burst else _LULL_S))
+        at_s += rng.expovariate(1 / (_BURST_S if in_burst else _LULL_S))
         in_burst = not in_burst
     return [*turns, (length_s, in_burst)]
 
 
-def _poisson(dice: random.Random, per_s: float, from_s: float, to_s: float) -> list[float]:
+def _poisson(rng: random.Random, per_s: float, from_s: float, to_s: float) -> list[float]:
     if per_s <= 0:
         return []
-    found, at_s = [], from_s + dice.expovariate(per_s)
+    found, at_s = [], from_s + rng.expovariate(per_s)
     while at_s < to_s:
         found.append(at_s)
-        at_s += dice.expovariate(per_s)
+        at_s += rng.expovariate(per_s)
     return found

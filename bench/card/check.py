@@ -1,6 +1,6 @@
-"""Whether a machine has all that the benches need, in a minute: ``python -m bench.card check``.
+"""Checks within a minute whether a machine has everything that the benches need: ``python -m bench.card check``.
 
-Every way of sharing is tried with one tenant, so that what does not work here is known before minutes are spent on it.
+Every way of sharing is tried with one client, so that failures are known before a long measurement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Found:
 
 
 def check(place: Place, tiny: bool) -> Generator[Found, None, None]:
-    """As it goes, so that what comes before a hang is told."""
+    """Yield results as they are found, so that those before a hang are shown."""
     yield _tried("gcc", lambda: shutil.which("gcc") or _missing("not installed"))
     yield _tried("library", lambda: str(library()))
     yield _tried("card", lambda: _card(place))
@@ -98,7 +98,7 @@ def _moved(stage: Stage) -> str:
 
 
 def _seen(stage: Stage) -> str:
-    """What it has done: a library that does not load, or passes everything on, would show nothing."""
+    """Count its work: a shim that does not load, or passes all calls through, would show none."""
     tenant = stage.ask({"do": "status"})["tenants"][0]
     if stage.place.device != "cpu" and not tenant["processes"]:
         raise Lost("no process of it is in the region: was the library loaded?")

@@ -1,4 +1,4 @@
-"""The time that a run may take, so that it ends by itself before somebody ends it."""
+"""Time limit of a run, so that it ends by itself before it is killed."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class Deadline:
         return max(0.0, self._until_s - self._clock())
 
     def has(self, needed_s: float) -> bool:
-        """Whether something that takes so long is still over in time."""
+        """Return whether a step that takes this long ends in time."""
         return self.left_s >= needed_s

@@ -1,5 +1,5 @@
-"""Clock and power of the card while a block runs: a card at its power limit slows whoever is on it, and no way of
-sharing gives that back."""
+"""Clock and power of the card during a block. A card at its power limit slows all clients under every way of
+sharing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVERY_S = 0.25
 
 
 def watch(place: Place, from_s: float, to_s: float) -> dict[str, Any]:
-    """Means over a window, which it waits for. Nothing where there is no card, or it does not tell."""
+    """Wait for a window and return its means. Empty without a card or without readings."""
     reader = None if place.device == "cpu" else _reader(place.card)
     if reader is None:
         return {}

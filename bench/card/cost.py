@@ -1,7 +1,8 @@
-"""What the tenants' library costs whoever is alone on a card: ``python -m bench.card cost``.
+"""Overhead of the shim for a client that is alone on a card: ``python -m bench.card cost``.
 
-Launches of an empty kernel a second, by a C program, and steps of training jobs a second; without the library, with it
-alone, and with it under the card's daemon. All three take turns in one round, by lot; a round gives one ratio each.
+Launches of an empty kernel per second, by a C program, and steps of training jobs per second: without the shim, with
+the shim only, and with the shim and the card daemon. All three run in random order in one round; a round gives one
+ratio each.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Options(Asked):
 
 
 def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
-    """Launches first: they take seconds. Then each workload, the one with the fewest rounds first."""
+    """Launches first, because they take only seconds. Then each workload, the one with the fewest rounds first."""
     wanted = options.wanted
     if options.place.device != "cpu" and LAUNCHES in wanted:
         _launches(file, sitting, options, deadline)
@@ -68,7 +69,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
         try:
             _steps(file, sitting, workload, options, deadline)
         except Lost as lost:
-            _tell(f"  {workload}: {lost}")
+            _log(f"  {workload}: {lost}")
             file.add({**_head(sitting, workload, options), "kind": "failure", "failed": str(lost)})
 
 
@@ -83,7 +84,7 @@ def _launches(file: RowFile, sitting: Row, options: Options, deadline: Deadline)
                 }
                 file.add({**_head(sitting, LAUNCHES, options), "kind": "round", "found": found})
         except (Lost, OSError, subprocess.SubprocessError) as error:
-            _tell(f"  launches: {error}")
+            _log(f"  launches: {error}")
             file.add({**_head(sitting, LAUNCHES, options), "kind": "failure", "failed": str(error)})
 
 
@@ -99,7 +100,7 @@ def launched(program: Path, env: dict[str, str], options: Options, folder: Path)
 
 
 def _steps(file: RowFile, sitting: Row, workload: str, options: Options, deadline: Deadline) -> None:
-    _tell(f"{workload}: starting, {deadline.left_s:.0f} s left")
+    _log(f"{workload}: starting, {deadline.left_s:.0f} s left")
     with Stage(options.place, [Tenant("one", workload)]) as stage:
         for seat, why in stage.ready([Seat("one", way) for way in WAYS.values()]).items():
             raise Lost(f"{seat}: {why}")
@@ -127,5 +128,5 @@ def _head(sitting: Row, what: str, options: Options) -> Row:
     return {"bench": BENCH, "sitting": sitting["sitting"], "what": what, "setup": _setup(options)}
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What was met over time, for people: one SVG file without a library, a panel for each condition."""
+"""Attainment over time as one SVG file without a library, with a panel for each condition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 WIDE, HIGH, EDGE, TOP, COLUMNS = 460, 200, 44, 34, 2
 COLOURS = ("#1565c0", "#2e7d32", "#ef6c00", "#8e24aa")
-MOST = 1.5
+MAX = 1.5
 """Values above are drawn at the edge."""
 Points = Sequence[tuple[float, float]]
 
@@ -45,7 +45,7 @@ def _panel(one: Panel) -> str:
         return EDGE + at_s / one.length_s * (WIDE - EDGE - 14)
 
     def y(value: float) -> float:
-        return HIGH - 30 - min(max(value, 0.0), MOST) / MOST * (HIGH - 56)
+        return HIGH - 30 - min(max(value, 0.0), MAX) / MAX * (HIGH - 56)
 
     lines = "".join(
         f'<path d="{_path([(x(at_s), y(value)) for at_s, value in points])}" fill="none" '

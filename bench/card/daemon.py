@@ -1,4 +1,4 @@
-"""The card's daemon, as a process beside the bench, and what it is asked and told."""
+"""The card daemon as a process of the bench, and requests to it."""
 
 from __future__ import annotations
 

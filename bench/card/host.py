@@ -1,5 +1,5 @@
-"""What a virtual machine loses to others on its host while a block runs: that makes requests late under every way of
-sharing, and no way gives it back."""
+"""CPU time that other virtual machines of the host take during a block. It delays requests under every way of
+sharing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How long a program's kernels are, and so what must be waited for: ``python -m bench.card kernels googlenet:64``.
+"""Lengths of a program's kernels, and the resulting waits: ``python -m bench.card kernels googlenet:64``.
 
-A kernel that runs is not taken back. Who comes at any moment of a program's work meets a long kernel as often as it
-fills the time, and waits for what is left of it, or of those of its blocks that are in the way.
+A running kernel cannot be interrupted. A request at a random instant meets a kernel in proportion to its share of the
+time, and waits for the rest of it, or of those of its blocks that are in the way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _profiled(torch: Any, program: str, device: str) -> dict[str, Any]:
 
 
 def summary(trace: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    """Of a trace of so many steps, as PyTorch's profiler writes it."""
+    """Summary of a trace of ``steps`` steps, as written by PyTorch's profiler."""
     seen = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
     if not seen:
         raise Lost("the trace has no kernels in it")
@@ -72,7 +72,7 @@ def summary(trace: Mapping[str, Any], steps: int) -> dict[str, Any]:
 
 
 def waited_us(lengths_us: Sequence[float], part: float) -> float:
-    """What this part of those who come while a kernel runs wait at most, if they come at any moment."""
+    """Quantile of the wait of requests that arrive at a random instant while a kernel runs."""
     total_us, low_us, high_us = sum(lengths_us), 0.0, max(lengths_us)
     while high_us - low_us > 0.01:
         middle_us = (low_us + high_us) / 2
@@ -82,7 +82,7 @@ def waited_us(lengths_us: Sequence[float], part: float) -> float:
 
 
 def _longest(events: Sequence[Mapping[str, Any]], total_us: float) -> list[dict[str, Any]]:
-    """Kinds of kernels by the longest of each, with their part of the time: one kind has short ones too."""
+    """Kinds of kernels by their longest run, with their share of the time. A kind can have short runs too."""
     kinds: dict[tuple[str, tuple[int, ...]], list[float]] = defaultdict(list)
     for event in events:
         kinds[event["name"], tuple(event.get("args", {}).get("grid", ()))].append(float(event["dur"]))

@@ -1,4 +1,4 @@
-"""The folder of a stage, and what is done about those whose bench was killed."""
+"""The folder of a stage, and cleanup after benches that were killed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def new_folder(shared: Path) -> Path:
 
 
 def sweep(shared: Path, card: str) -> None:
-    """What benches left that were killed: an MPS daemon belongs to nobody then, and would stay for good."""
+    """Remove what killed benches left. Otherwise their MPS daemons would run indefinitely."""
     for folder in shared.glob(f"{_PREFIX}*"):
         try:
             owner = int((folder / _OWNER).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # another one's that is just being made, or of another user
+        except (OSError, ValueError):  # being created by another bench, or owned by another user
             continue
         if Path(f"/proc/{owner}").exists():
             continue

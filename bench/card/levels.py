@@ -30,7 +30,7 @@ class Way:
     first: str
     second: str
     level: int = 0
-    """Of the first one; the other has none."""
+    """Priority level of the first client; the other has none."""
 
     @property
     def seats(self) -> list[Seat]:
@@ -48,7 +48,7 @@ CONDITIONS = {
 
 
 def levels(place: Place, programs: tuple[str, str] = COUPLE, seconds: float = 4.0, rounds: int = 2) -> dict[str, Any]:
-    """Speeds of each over those alone, in every condition and round. What could not be measured says why."""
+    """Rates of each client in every condition and round, or the reason why they could not be measured."""
     with Stage(place, [Tenant(name, what) for name, what in zip((FIRST, SECOND), programs, strict=True)]) as stage:
         alone_seats = [Seat(name, ways.PLAIN) for name in (FIRST, SECOND)]
         lost = stage.ready([*alone_seats, *(seat for way in CONDITIONS.values() for seat in way.seats)])

@@ -1,4 +1,4 @@
-"""What a run was measured on, for its first row: figures without a driver and a date are not kept."""
+"""Machine and versions of a run, for its first row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.policies import divide
 
 
 def sitting(bench: str, device: str, card: str) -> dict[str, Any]:
-    """One call of one bench. Its blocks name it."""
+    """One call of one bench. Its blocks refer to it."""
     return {
         "bench": bench, "kind": "sitting", "sitting": secrets.token_hex(4), "device": device,
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cores": os.cpu_count(),
@@ -40,12 +40,12 @@ def _card(device: str, card: str) -> dict[str, Any]:
 
 
 def library_version() -> str:
-    """A short name of the sources of the tenants' library: figures of two versions are not one figure."""
+    """Short hash of the shim's sources: figures of different versions must not be mixed."""
     return _version(source_files(SOURCES))
 
 
 def policies_version() -> str:
-    """The same of what decides: the policies, and the daemon that asks them."""
+    """Short hash of the policies and of the daemon that calls them."""
     return _version(path for part in (divide, daemon) for path in Path(part.__path__[0]).glob("*.py"))
 
 

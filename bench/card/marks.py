@@ -9,7 +9,7 @@ from bench.card.stats import Ratio
 
 
 def number(value: float | None) -> str:
-    """Three digits that count; what is not known is a dash."""
+    """Three significant digits; a dash for unknown values."""
     if value is None or isnan(value):
         return "–"
     if not isfinite(value):

@@ -1,8 +1,8 @@
-"""What each means of holding a tenant back does by itself: ``python -m bench.card mechanism``.
+"""Effect of each mechanism that holds a client back: ``python -m bench.card mechanism``.
 
-No policy and no daemon: grants are written by hand, once for a block. So what is seen is the means and nothing that was
-decided, and a policy can be judged by what its means allow. Pairs and arrivals are as in ``pairs``; conditions take
-turns in rounds, and a round is measured whole or not at all.
+Without policy and daemon: the bench writes the grants, once per block. The result is therefore the effect of the
+mechanism itself, and shows what a policy could reach with it. Pairs and arrivals are as in ``pairs``. Conditions
+alternate in rounds, and a round is measured completely or not at all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TRAINING_ALONE_S = 2.0
 
 @dataclass(frozen=True)
 class Means:
-    """How both share the card, and what their grants say. No way: it does not run."""
+    """How both clients share the card, and their grants. A client without a way does not run."""
 
     service: str | None
     training: str | None
@@ -59,7 +59,7 @@ class Means:
 
 
 def _held(training: Grant, *, alone: bool = False) -> Means:
-    """The library in both, who know of each other. ``alone``: without MPS."""
+    """The shim in both clients, in one region. ``alone``: without MPS."""
     how = (ways.FIXED_ALONE, ways.FIXED_ALONE) if alone else (ways.FIXED, ways.FIXED_LOW)
     return Means(*how, _KNOWN, training)
 
@@ -120,31 +120,32 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
     waiting = [pair for pair in options.pairs if _whole_rounds(file, options, pair) < ROUNDS]
     waiting.sort(key=lambda pair: _whole_rounds(file, options, pair))
     if not waiting:
-        _tell("nothing is left to measure")
+        _log("nothing is left to measure")
     for index, pair in enumerate(waiting):
         if not deadline.has(min(_START_S, 10 * options.timing.length_s) + options.round_s):
-            _tell(f"{pair.name} is next; {deadline.left_s:.0f} s are too few to begin with it")
+            _log(f"{pair.name} is next; {deadline.left_s:.0f} s are too few to begin with it")
             return
         leave_s = deadline.left_s * (1 - 1 / (len(waiting) - index))
         try:
             _visit(file, sitting, pair, options, deadline, leave_s)
         except Lost as lost:
-            _tell(f"  {lost}")
+            _log(f"  {lost}")
             file.add({**_head(sitting, options, pair), "kind": "failure", "failed": str(lost)})
 
 
 def _visit(file: RowFile, sitting: Row, pair: Pair, options: Options, deadline: Deadline, leave_s: float) -> None:
-    """Whole rounds, until so little time is left. At least one, since processes were started for it."""
-    _tell(f"{pair.name}: starting, {deadline.left_s:.0f} s left")
+    """Measure complete rounds until too little time is left, but at least one, because processes were started for
+    it."""
+    _log(f"{pair.name}: starting, {deadline.left_s:.0f} s left")
     tenants = [Tenant(LATENCY, pair.service, pair.batch), Tenant(TRAINING, pair.training, pair.training_batch)]
     with Stage(options.place, tenants) as stage:
         for seat, why in stage.ready([seat for name in options.conditions for seat in MEANS[name].seats]).items():
-            _tell(f"  {seat}: {why}")
+            _log(f"  {seat}: {why}")
         work = work_us(stage, Seat(LATENCY, ways.PLAIN))
         file.add({**_head(sitting, options, pair), "kind": "facts", "work_us": work, "per_s": pair.load.per_s})
         while _whole_rounds(file, options, pair) < ROUNDS and deadline.has(options.round_s):
             _round(stage, file, sitting, pair, options)
-            _tell(f"  round done; {deadline.left_s:.0f} s left")
+            _log(f"  round done; {deadline.left_s:.0f} s left")
             if deadline.left_s < leave_s + options.round_s / 2:
                 return
 
@@ -183,7 +184,7 @@ def _blocks(file: RowFile, options: Options, pair: Pair) -> list[Row]:
 
 
 def _next_repeat(file: RowFile, options: Options, pair: Pair) -> int:
-    """A number that nobody has used: a round that was cut off is left as it is."""
+    """Return an unused number. An interrupted round is left as it is."""
     return 1 + max((row["repeat"] for row in _blocks(file, options, pair)), default=-1)
 
 
@@ -197,5 +198,5 @@ def _head(sitting: Row, options: Options, pair: Pair) -> Mapping[str, Any]:
     return {"bench": BENCH, "sitting": sitting["sitting"], "pair": pair.name, "setup": options.setup(pair)}
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,5 @@
-"""What each means costs the service, and what it leaves the training job: over both alone, from the same arrivals."""
+"""Cost of each mechanism for the service, and speed left for the training job, relative to solo with the same
+arrivals."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _HEADINGS = ("condition", "requests", "rounds", *(f"p{q} / alone (95 %)" for q i
 
 
 @dataclass(frozen=True)
-class Told:
-    """One condition of one pair."""
+class ConditionResult:
+    """Result of one condition of one pair."""
 
     condition: str
     requests: int
@@ -30,16 +31,16 @@ class Told:
     """Of the percentiles that are shown."""
     training_ratio: Ratio
     held_ratio: float
-    """The part of the time for which the training job's caller stood at the gate. What stands still on the card while
-    its caller goes on is not in it."""
+    """Fraction of the time in which the training job's caller was blocked at the gate. It does not include kernels that
+    wait on the card while the caller continues."""
 
 
 @dataclass(frozen=True)
 class MeansTable:
     pair: str
     busy_ratio: float
-    """The service's part of the card alone: what is left of the training job's speed is at most the rest of it."""
-    told: tuple[Told, ...]
+    """Fraction of the card that the service uses alone. The training job's rate is at most the rest."""
+    told: tuple[ConditionResult, ...]
 
 
 def mechanism_tables(rows: Sequence[Row]) -> list[MeansTable]:
@@ -56,11 +57,11 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
     return MeansTable(pair, busy_share(ours, facts), tuple(_told(ours, name) for name in names))
 
 
-def _told(rows: Sequence[Row], condition: str) -> Told:
+def _told(rows: Sequence[Row], condition: str) -> ConditionResult:
     of_it = [row for row in rows if row["condition"] == condition]
     good = rounds(rows, condition)
     length_s = sum(row["length_s"] for row in good.values())
-    return Told(
+    return ConditionResult(
         condition, sum(len(row["late_us"]) for row in good.values()), len(good), len(of_it) - len(good),
         tuple(beside(rows, good, ALONE, "late_us", percentile(q)) for q in SHOWN),
         beside(rows, good, TRAINING_ALONE, "steps_per_s", mean),

@@ -1,8 +1,8 @@
-"""What the tenants run beyond the catalogue of ``gpusquad.measure``: services, a residual network, and tiny ones.
+"""Workloads beyond the catalogue of ``gpusquad.measure``: services, a residual network, and tiny ones.
 
-A service answers one request: its input comes from the host's pinned memory, its answer goes back there. Batch norms
-are folded into the convolutions before them, as in any network that is deployed. The tiny ones are for a rehearsal on a
-machine without a card: they are no benchmark of anything.
+A service answers one request: its input comes from pinned host memory and its answer goes back there. Batch norms are
+folded into the preceding convolutions, as in deployed networks. The tiny ones are for a rehearsal on a machine without
+a card and are no benchmark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUEUE = "queue"
 
 def _residual(torch: Any, inner: Any, shortcut: Any, active: bool) -> Any:
     class Residual(torch.nn.Module):
-        """What came in, or its shortcut, is added to what the layers make of it."""
+        """Adds the input, or its shortcut, to the output of the layers."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -93,7 +93,7 @@ def _encoder(torch: Any, shape: _Text) -> Any:
     nn = torch.nn
 
     class Encoder(nn.Module):
-        """Words in, one class out: each place looks at all others."""
+        """Words in, one class out, with attention between all positions."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -158,7 +158,7 @@ def _service(torch: Any, device: str, model: Any, request: Any, graph: bool) -> 
 
 
 def _captured(torch: Any, forward: Callable[[], Any]) -> Callable[[], Any]:
-    """The network as one CUDA graph."""
+    """The network as a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.inference_mode(), torch.cuda.stream(side):

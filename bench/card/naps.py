@@ -1,4 +1,5 @@
-"""How late this machine wakes a thread that sleeps, beside one that spins: ``python -m bench.card naps``."""
+"""Lateness of a thread that this machine wakes from sleep, compared with a spinning one: ``python -m bench.card
+naps``."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _SOURCE = Path(__file__).with_name("naps.c")
 
 
 def naps(seconds: float) -> dict[str, Any]:
-    """Of each way: looks, millionths of the time for which it was late, the longest pause. And what the host took."""
+    """For each way: polls, lateness in millionths of the time, the longest pause, and the time stolen by the host."""
     if not seconds > 0:
         raise Invalid("seconds", f"is {seconds:g}", "more than none are needed")
     with tempfile.TemporaryDirectory() as folder:

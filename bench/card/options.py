@@ -1,4 +1,4 @@
-"""What every bench but ``pairs`` is told by whoever calls it."""
+"""Options of every bench except ``pairs``."""
 
 from __future__ import annotations
 

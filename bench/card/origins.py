@@ -1,6 +1,6 @@
-"""Where figures come from: in which calls they were measured, and which of them took turns with each other.
+"""Origin of figures: the calls in which they were measured, and which conditions alternated with each other.
 
-Files of several calls are read as one, so a table looks like one run whether it is or not.
+Files of several calls are read as one, so a table alone does not show whether it is one run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _kinds(rounds: Mapping[Round, frozenset[str]]) -> dict[frozenset[str], int]:
-    """Rounds by who took part in them. One that was cut off belongs to those that it would have been like."""
+    """Group rounds by their conditions. An interrupted round belongs to the group it would have completed."""
     seen = Counter((sitting, found) for (sitting, _), found in rounds.items())
     kinds: dict[frozenset[str], int] = {}
     for (sitting, found), count in seen.items():

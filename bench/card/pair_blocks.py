@@ -1,4 +1,4 @@
-"""One block of one condition: a service and a training job on one stage, from a common instant on."""
+"""One block of one condition: a service and a training job on one stage, started together."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bench.card.stage import Stage
 from bench.card.ways import Seat, needs_daemon
 
 PATIENCE_S = 3.0
-"""Requests that have not begun so long after the last one came count as they stand."""
+"""Requests that have not started this long after the last arrival count with their latency so far."""
 _GRACE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Of one block, in seconds. What is counted begins after the lead-in; the training job stays for the tail, so that
-    the last requests do not find an empty card."""
+    """Timing of one block in seconds. Counting starts after the lead-in. The training job continues for the tail, so
+    that the last requests do not find an empty card."""
 
     lead_in_s: float = 0.4
     length_s: float = 5.0
@@ -38,7 +38,7 @@ class Timing:
 
 
 def run_block(stage: Stage, pair: Pair, condition: str, percent: int, seed: str, timing: Timing) -> dict[str, Any]:
-    """What of a row is measured. Lost: a process was."""
+    """Measured part of a row. Raises Lost if a process died."""
     return run_seats(stage, pair, plan.seats_of(condition, percent), seed, timing)
 
 

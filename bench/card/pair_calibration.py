@@ -1,9 +1,9 @@
-"""What is found out of a pair before its conditions are compared: once, and kept in the file like all else. Half a
-minute, since it is paid for each pair: so percentages and splits are told apart by short blocks.
+"""Calibration of a pair before its conditions are compared, stored in the file. It is needed for each pair, so it is
+limited to half a minute, with short blocks for percentages and splits.
 
-The best percentage for MPS and the best split for static green contexts, so that both baselines are as good as they
-get; the target that the service is held to; and both tenants' speeds over their part of the SMs, which our policy knows
-of jobs it has seen before.
+It finds the best percentage for MPS and the best split for static green contexts, so that both baselines are at their
+best; the latency target of the service; and the rates of both clients over their share of the SMs, which gpusquad's
+policy knows of jobs that ran before.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from bench.card.stage import Stage
 from bench.card.ways import MPS, PLAIN, Seat, at_percent
 
 TARGET_RATIO = 1.05
-"""The service's target over its 99th percentile alone: what is aimed at in the end."""
+"""The service's target over its solo P99: the long-term aim."""
 WITHIN_RATIO = 1.10
-"""Percentages and splits that keep the service within this are compared by what the training job does."""
+"""Percentages and splits that keep the service within this ratio are compared by the training speed."""
 ALONE_S, TRIED_S = 3.0, 1.5
 """Lengths of blocks: of the service alone, which its target comes from, and of each percentage and split."""
 _LEAD_IN_S, _TAIL_S = 0.2, 0.1
 
 
 def calibration(rows: Sequence[Row], pair: Pair, setup: str) -> Row | None:
-    """The last one of this pair and setup."""
+    """The last calibration of this pair and setup."""
     found = [row for row in rows if row.get("bench") == plan.BENCH and row.get("kind") == "calibration"
              and row.get("pair") == pair.name and row.get("setup") == setup]  # fmt: skip
     return found[-1] if found else None
 
 
 def calibrate(stage: Stage, pair: Pair, timing: Timing, percentages: Sequence[int]) -> dict[str, Any]:
-    """Lost: the service alone could not be measured. What else is lost is left out."""
-    # A p99 of one short block would be the target of all: so it is that of several, with arrivals of their own.
+    """Raises Lost if the service alone could not be measured. Other failures are left out."""
+    # The P99 of one short block is too noisy for a target, so it is that of several blocks with different arrivals.
     alone_for, tried_for = (_shortened(timing, length_s) for length_s in (ALONE_S, TRIED_S))
     seeds = [f"{pair.name} calibration {index}" for index in range(3)]
     blocks = [run_block(stage, pair, plan.ALONE, 0, seed, alone_for)["late_us"] for seed in seeds]
     alone = [late_us for block in blocks for late_us in block]
     p99_us = float(np.percentile(alone, 99))
-    # And what is tried is compared over the same arrivals: short blocks differ by these more than by the ways.
+    # Candidates are compared with the same arrivals, because arrivals change short blocks more than the candidates do.
     seed = f"{pair.name} tried"
     base_p99_us = float(np.percentile(run_block(stage, pair, plan.ALONE, 0, seed, tried_for)["late_us"], 99))
     percents = _percents(stage, pair, seed, tried_for, percentages)
@@ -64,7 +64,7 @@ def calibrate(stage: Stage, pair: Pair, timing: Timing, percentages: Sequence[in
 
 
 def _under_mps_us(stage: Stage) -> float | None:
-    """What MPS makes of a request's GPU time, with nobody else on the card."""
+    """GPU time of a request under MPS without neighbours."""
     try:
         return work_us(stage, Seat(LATENCY, MPS))
     except Lost:

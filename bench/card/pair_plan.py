@@ -1,4 +1,4 @@
-"""Who is measured beside whom, under which conditions, and what comes next."""
+"""Pairs and conditions, and the order in which they are measured."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ BENCH = "pairs"
 ALONE, TRAINING_ALONE, SLICED, UNDER_MPS = "alone", "training alone", "time slicing", "MPS"
 PERCENT, PRIORITY, STATIC, OURS = "MPS percentage", "MPS priority", "static green contexts", "gpusquad"
 ISOLATED = "gpusquad isolated"
-"""Without MPS: contexts of their own that take turns, so a fault of one does not reach the other."""
+"""Without MPS: separate contexts that are time-sliced, so a fault of one does not affect the other."""
 MIXED = "gpusquad, service isolated"
-"""The service alone without MPS; for whoever asks for it."""
+"""The service alone without MPS; measured only on request."""
 CONDITIONS = (ALONE, TRAINING_ALONE, SLICED, UNDER_MPS, PERCENT, PRIORITY, STATIC, OURS, ISOLATED)
 ALL_CONDITIONS = (*CONDITIONS, MIXED)
 DAEMON_WAYS = {OURS: SQUADS, ISOLATED: ways.ALONE, MIXED: ways.ASIDE}
 """Conditions with the card's daemon: the way in which the service shares the card."""
 ENOUGH_REQUESTS, ENOUGH_REPEATS = 10_000, 3
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 PERCENTAGES = (40, 50, 60, 70, 80, 90)
 SPLITS = (2, 4, 6, 8)
 """Groups for the latency tenant; the others are the training tenant's."""
@@ -61,12 +61,12 @@ PAIRS = (
     Pair("mobilenet poisson / resnet50", "mobilenet-graph", Load(150), "resnet50-training", batch=64),
     Pair("mobilenet poisson / vgg16", "mobilenet-graph", Load(150), "vgg16", batch=64, training_batch=64),
 )
-"""Services that are bound by the card, as CUDA graphs, and one that is bound by its host: its tail is the host's noise
-more than anything that a mate does to it. Requests take 1.5 to 2.7 ms of the card: what a service loses to a kernel
-that runs when it wakes, and to MPS, is the same for every request, however short. Poisson arrivals keep the card busy
-for 0.35 to 0.4 of the time, bursts for 0.25: in a burst that is 0.6, and a queue that nearly fills the card says more
-of the luck of its arrivals than of who shares it. GoogLeNet is bound by the card with its usual 128 images, and has
-kernels of more than 2 ms then; with 64 it is bound by its host."""
+"""Services that are bound by the card, as CUDA graphs, and one that is bound by its host, whose tail is mostly noise of
+the host. Requests take 1.5 to 2.7 ms of the card: the delay by a kernel that runs when the service wakes, and by MPS,
+is the same for every request, however short. Poisson arrivals keep the card busy for 0.35 to 0.4 of the time, bursts
+for 0.25, which is 0.6 within a burst. A queue that nearly fills the card depends more on its arrivals than on its
+neighbours. GoogLeNet is bound by the card with its usual 128 images, and has kernels of more than 2 ms then; with 64 it
+is bound by its host."""
 TINY_PAIRS = (
     Pair("tiny poisson / tiny", "tiny-service", Load(200), "tiny-training"),
     Pair("tiny bursty / tiny", "tiny-service", Load(200, "bursty"), "tiny-training"),
@@ -103,7 +103,7 @@ def blocks_of(rows: Sequence[Row], pair: Pair, setup: str) -> list[Row]:
 
 
 def next_repeat(rows: Sequence[Row], pair: Pair, setup: str) -> int:
-    """A number nobody has used: a round that was cut off stays as it is, and the next one has arrivals of its own."""
+    """Return an unused number. An interrupted round stays as it is, and the next one has its own arrivals."""
     return 1 + max((row["repeat"] for row in rows if _is_block(row, pair, setup)), default=-1)
 
 
@@ -117,14 +117,14 @@ def requests_by_condition(rows: Sequence[Row], pair: Pair, setup: str, condition
 
 
 def hopeful(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str]) -> list[str]:
-    """Without those that failed whenever they were tried: they must not keep the others from being measured. What
-    failed in earlier calls is tried again: it may have been mended since."""
+    """Leave out conditions that failed in every attempt, so that the others are measured. Conditions that failed in
+    earlier calls are tried again, because the cause may have been fixed."""
     now = next((row.get("sitting") for row in reversed(rows) if row.get("sitting")), None)
     failed, worked = dict.fromkeys(conditions, 0), {row["condition"] for row in blocks_of(rows, pair, setup)}
     for row in rows:
         if _is_block(row, pair, setup) and row.get("failed") and row["condition"] in failed and row["sitting"] == now:
             failed[row["condition"]] += 1
-    return [name for name in conditions if name in worked or failed[name] < MOST_FAILURES]
+    return [name for name in conditions if name in worked or failed[name] < MAX_FAILURES]
 
 
 def is_full(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str]) -> bool:
@@ -140,7 +140,7 @@ def is_full(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[st
 def emptiest_first(
     rows: Sequence[Row], pairs: Sequence[Pair], length_s: float, conditions: Sequence[str]
 ) -> list[Pair]:
-    """Pairs that are not full yet; the one with the emptiest cell first, else in the order given."""
+    """Incomplete pairs, the one with the fewest blocks first, otherwise in the given order."""
     open_ones = [pair for pair in pairs if not is_full(rows, pair, pair.setup(length_s), conditions)]
 
     def least(pair: Pair) -> int:
@@ -151,8 +151,8 @@ def emptiest_first(
 
 
 def round_order(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str], repeat: int) -> list[str]:
-    """Shuffled anew for each round, so that drift falls on all; whoever went short in rounds that were cut off goes
-    first."""
+    """Shuffled for each round, so that drift affects all conditions. Conditions that are missing from interrupted
+    rounds go first."""
     shuffled = list(conditions)
     random.Random(f"{pair.name} {repeat}").shuffle(shuffled)
     rounds = dict.fromkeys(conditions, 0)

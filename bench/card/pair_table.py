@@ -1,4 +1,4 @@
-"""The table of pairs and its verdicts, from rows. Where too little was measured it says so, and gives no verdict."""
+"""The table of pairs and its verdicts, from rows. There is no verdict if too little was measured."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rounds = dict[tuple[str, int], Row]
 
 @dataclass(frozen=True)
 class Cell:
-    """One condition of one pair."""
+    """Result of one condition of one pair."""
 
     condition: str
     requests: int
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one of ours, on one pair. None: too little was measured to say."""
+    """Verdict on one gpusquad condition of one pair. None: too little was measured."""
 
     condition: str
     floor: bool | None
@@ -69,16 +69,16 @@ class PairTable:
     """Which conditions took turns with each other, where not all of them did."""
     cells: tuple[Cell, ...]
     verdicts: tuple[Verdict, ...]
-    """One for each of ours."""
+    """One for each gpusquad condition."""
 
     @property
     def passed_by(self) -> tuple[str, ...]:
-        """Those that hold the floor. One is enough: what each leaves out, and what it costs, is told beside it."""
+        """Conditions that meet the floor. One is sufficient; the table shows the limits and cost of each."""
         return tuple(one.condition for one in self.verdicts if one.floor)
 
     @property
     def passes(self) -> bool | None:
-        """None: nobody has passed, and not all were measured to the end."""
+        """None: no condition has passed yet, and not all are measured completely."""
         if self.passed_by:
             return True
         return None if any(one.floor is None for one in self.verdicts) else False
@@ -128,8 +128,8 @@ def rounds(rows: Sequence[Row], condition: str) -> Rounds:
 
 
 def busy_share(rows: Sequence[Row], known: Sequence[Row]) -> float:
-    """The service's part of the card alone: by the GPU time of a request and by those that came. ``known``: rows that
-    tell the former."""
+    """Fraction of the card that the service uses alone: GPU time of a request times the number of requests. ``known``:
+    rows with the former."""
     alone = rounds(rows, plan.ALONE).values()
     length_s = sum(row["length_s"] for row in alone)
     if not known or not length_s:
@@ -138,7 +138,7 @@ def busy_share(rows: Sequence[Row], known: Sequence[Row]) -> float:
 
 
 def beside(rows: Sequence[Row], good: Rounds, base: str, what: str, statistic: Any) -> Ratio:
-    """Against the same rounds of the base: rounds that lack one of both are left out."""
+    """Compare with the same rounds of the base. Rounds that lack one of both are left out."""
     bases = rounds(rows, base)
     both = [repeat for repeat in good if repeat in bases and what in good[repeat] and what in bases[repeat]]
     return ratio([_values(good[one], what) for one in both], [_values(bases[one], what) for one in both], statistic)
@@ -150,7 +150,7 @@ def _values(row: Row, what: str) -> list[float]:
 
 
 def verdicts(cells: Sequence[Cell], busy_ratio: float) -> tuple[Verdict, ...]:
-    """Of ours, as far as they are measured unless asked for, or were."""
+    """The gpusquad conditions that are measured by default, or were measured."""
     wanted = {*plan.CONDITIONS, *(cell.condition for cell in cells)}
     return tuple(_verdict(cells, busy_ratio, condition) for condition in plan.DAEMON_WAYS if condition in wanted)
 
@@ -186,7 +186,7 @@ def _decided(ours: Cell, priority: Cell, spare: float) -> Verdict:
 
 
 def summary(tables: Sequence[PairTable]) -> str:
-    """How often each of ours is enough: whichever is so more often is what tenants should have unless they ask."""
+    """How often each gpusquad condition is sufficient. The more frequent one should be the default of jobs."""
     found = []
     for condition in plan.DAEMON_WAYS:
         of_it = [one for table in tables for one in table.verdicts if one.condition == condition]
@@ -219,7 +219,7 @@ def shown(tables: Sequence[PairTable]) -> str:
 
 
 def _judged(table: PairTable) -> str:
-    """A line for each of ours, and whether the pair passes."""
+    """A line for each gpusquad condition, and whether the pair passes."""
     lines = [f"- {one.condition}: {one.words}" for one in table.verdicts]
     whole = {True: f"passes, by {' and by '.join(table.passed_by)}", False: "does not pass", None: "not decided"}
     return "\n".join([*lines, "", f"**The pair: {whole[table.passes]}**"])

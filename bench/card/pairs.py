@@ -1,8 +1,8 @@
 """A service beside a training job, under every way of sharing a card: ``python -m bench.card pairs``.
 
-Conditions take turns in short blocks, all with the same arrivals; each block is a row of the file as soon as it is
-over. Called again with the same file it goes on where most is missing, until every condition of a pair has 10,000
-requests and three repeats.
+Conditions alternate in short blocks, all with the same arrivals. Each block is written to the file when it ends. Called
+again with the same file, the bench continues where most is missing, until every condition of a pair has 10,000 requests
+and three repeats.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Options:
     timing: Timing = field(default_factory=Timing)
     percentages: Sequence[int] = plan.PERCENTAGES
     stay_minutes: float = 4.0
-    """After so long, its start not counted, the next pair has its turn."""
+    """Time after which the next pair is measured, without the start of the processes."""
     start_s: float = START_S
-    """Time that must be left to begin with a pair; twice as much where it must be calibrated."""
+    """Time that must be left to start a pair; twice as much if it must be calibrated."""
 
 
 def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
-    """Until time is up or all is full. A pair that fails as a whole is told of, and the next one has its turn."""
+    """Measure until the time is up or all is complete. A pair that fails is reported, and the next one is measured."""
     visited: set[str] = set()
     broken: set[str] = set()
     while True:
@@ -52,18 +52,18 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
         waiting = plan.emptiest_first(file.rows, good, options.timing.length_s, options.conditions)
         fresh = [pair for pair in waiting if pair.name not in visited] or waiting
         if not fresh:
-            _tell("nothing is left to measure")
+            _log("nothing is left to measure")
             return
         pair = fresh[0]
         known = calibration(file.rows, pair, pair.setup(options.timing.length_s)) is not None
         if not deadline.has(max(_BLOCK_MORE_S, options.start_s * (1 if known else 2))):
-            _tell(f"{pair.name} is next; {deadline.left_s:.0f} s are too few to begin with it")
+            _log(f"{pair.name} is next; {deadline.left_s:.0f} s are too few to begin with it")
             return
         visited.add(pair.name)
         try:
             _visit(file, sitting, pair, options, deadline, is_last=len(waiting) == 1)
         except Lost as lost:
-            _tell(f"{pair.name}: {lost}")
+            _log(f"{pair.name}: {lost}")
             file.add({**_head(sitting, pair, options), "kind": "failure", "failed": str(lost)})
             broken.add(pair.name)
 
@@ -75,12 +75,12 @@ def _visit(file: RowFile, sitting: Row, pair: Pair, options: Options, deadline: 
         Tenant(LATENCY, pair.service, pair.batch, {"priority": 1}),
         Tenant(TRAINING, pair.training, pair.training_batch),
     ]
-    _tell(f"{pair.name}: starting, {deadline.left_s:.0f} s left")
+    _log(f"{pair.name}: starting, {deadline.left_s:.0f} s left")
     with Stage(options.place, tenants) as stage:
         known = _calibrated(stage, file, sitting, pair, options, deadline)
         seats = [seat for name in options.conditions for seat in plan.seats_of(name, known["percent"])]
         for seat, why in stage.ready(seats).items():
-            _tell(f"  {seat}: {why}")
+            _log(f"  {seat}: {why}")
         _tell_facts(stage, pair, known, options.conditions)
         leave_s = deadline.left_s - 60 * options.stay_minutes
         while not plan.is_full(file.rows, pair, setup, options.conditions):
@@ -106,17 +106,17 @@ def _calibrated(
     began_s = time.monotonic()
     lost |= stage.build([seat for seat in (*first, *percent) if seat not in lost])
     for seat, why in lost.items():
-        _tell(f"  {seat}: {why}")
+        _log(f"  {seat}: {why}")
     found = calibrate(stage, pair, options.timing, options.percentages)
     row = {**_head(sitting, pair, options), "kind": "calibration", **found}
     file.add(row)
     best = f"{found['percent']} % and {found['split']} groups"
-    _tell(f"  calibrated in {time.monotonic() - began_s:.0f} s: {best}, {deadline.left_s:.0f} s left")
+    _log(f"  calibrated in {time.monotonic() - began_s:.0f} s: {best}, {deadline.left_s:.0f} s left")
     return row
 
 
 def _tell_facts(stage: Stage, pair: Pair, known: Row, conditions: Sequence[str]) -> None:
-    """What stands for all of this sitting: the static split, and what our daemons know of both."""
+    """Settings for the whole call: the static split, and what the daemons know of both clients."""
     if plan.STATIC in conditions:
         stage.masks(split_masks(stage.place.groups, int(known["split"])))
     facts = {tenant: facts_of(known["curves"].get(tenant)) for tenant in (LATENCY, TRAINING)}
@@ -128,7 +128,7 @@ def _tell_facts(stage: Stage, pair: Pair, known: Row, conditions: Sequence[str])
             for seat in plan.seats_of(condition, int(known["percent"])):
                 stage.change(seat.tenant, seat.way, **facts[seat.tenant])
         except (Lost, OSError) as error:
-            _tell(f"  the daemon of {condition} was not told: {error}")
+            _log(f"  the daemon of {condition} was not told: {error}")
 
 
 def _round(
@@ -157,12 +157,12 @@ def _round(
             row = {"failed": str(lost), "late_us": []}
         file.add({**head, "percent": known["percent"], "split": known["split"], **row})
         told.append(f"{condition} {'failed' if 'failed' in row else len(row['late_us'])}")
-    _tell(f"  round {repeat}: {', '.join(told)}; {deadline.left_s:.0f} s left")
+    _log(f"  round {repeat}: {', '.join(told)}; {deadline.left_s:.0f} s left")
     return True
 
 
 def brief(status: Row) -> Row:
-    """Of what the daemon says, that which tells why a block went as it did."""
+    """The part of the daemon's status that explains the result of a block."""
     kept = ("id", "groups", "gated", "attainment", "attained_us", "waited_us", "moves", "kernel_us")
     tenants = [{name: one.get(name) for name in kept} for one in status.get("tenants", [])]
     return {**{name: status.get(name) for name in ("policy", "failure", "squads", "why")}, "tenants": tenants}
@@ -173,5 +173,5 @@ def _head(sitting: Row, pair: Pair, options: Options) -> Row:
             "setup": pair.setup(options.timing.length_s), "per_s": pair.load.per_s}  # fmt: skip
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Where is measured, and what it is called when something is not there."""
+"""Where the bench measures, and the error for a missing part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Lost(RuntimeError):
-    """A process, or what it needs, is not there."""
+    """A process, or something that it needs, is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +22,4 @@ class Place:
     memory_bytes: int = 0
     logs: Path | None = None
     module: str = "bench.card.tenant"
-    """What tenants are processes of."""
+    """Module that client processes run."""

@@ -1,4 +1,4 @@
-"""All that files of results say, as Markdown and as data."""
+"""All results of files as Markdown and as data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def report(rows: Sequence[Row], pictures: Path | None) -> tuple[str, dict[str, A
 
 
 def _told(title: str, part: Callable[[], Section | None]) -> Section | None:
-    """What cannot be worked out is told as such: the other benches' figures are good."""
+    """Report a section that fails as such: the figures of the other benches are still valid."""
     try:
         return part()
     except Exception as error:
@@ -42,7 +42,7 @@ def _sittings(rows: Sequence[Row]) -> list[Row]:
 
 
 def _where(rows: Sequence[Row]) -> str:
-    """Figures of different drivers or libraries are told apart by the reader: so all of them are named."""
+    """Name all drivers and shim versions, because their figures must not be mixed."""
     seen = dict.fromkeys(
         f"{row.get('gpu')}, driver {row.get('driver')}, library {row.get('library')}, Python {row.get('python')}"
         for row in _sittings(rows)

@@ -15,12 +15,12 @@ class RowFile:
     """One file. Several benches may share it: each row names its own."""
 
     def __init__(self, path: Path, known: Iterable[Path] = ()) -> None:
-        """``known``: files of earlier runs. They count as if they were this one, and are left as they are."""
+        """``known``: files of earlier runs. Their rows count as well, and the files are not changed."""
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         before = read_all(one for one in known if one.exists() and one.resolve() != path.resolve())
         self.rows: list[Row] = [*before, *(_read(path) if path.exists() else [])]
-        """All that is known, what this run added included."""
+        """All known rows, including those added by this run."""
 
     def add(self, row: Mapping[str, Any]) -> None:
         """On the disk before it is counted: the machine may be taken away at any moment."""
@@ -54,7 +54,7 @@ def _read(path: Path, repair: bool = True) -> list[Row]:
 
 
 def _row(line: bytes) -> Row | None:
-    """None: no row. A disk that ran full may leave half of one in the middle of a file as well."""
+    """None: not a row. A full disk can leave half a row in the middle of a file."""
     try:
         row = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How far four tenants' goals were met, by condition and over time."""
+"""SLO attainment of four clients, by condition and over time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def per_s(done_us: Sequence[int], from_s: float, to_s: float) -> float:
 
 
 def steady_met(done_us: Sequence[int], target_per_s: float, length_s: float) -> float:
-    """Over all whole windows, one every step: how much of the target was reached, on average."""
+    """Mean attainment of the target over all complete windows, one per step."""
     window_s = min(_STEADY_WINDOW_S, length_s)
     count = int((length_s - window_s) / STEP_S) + 1
     starts = [index * STEP_S for index in range(count)]
@@ -73,7 +73,8 @@ def by_thirds(rows: Sequence[Row], tenants: Mapping[str, Mapping[str, float]]) -
 
 
 def curve(row: Row, tenants: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[float, float]]:
-    """What was met in each window, at the window's middle. A throughput is over its target here, and may exceed it."""
+    """Attainment in each window, at the window's middle. Throughput is shown relative to its target and may exceed
+    it."""
     found = []
     at_s = 0.0
     while at_s + WINDOW_S <= row["length_s"] + 1e-9:
@@ -106,7 +107,7 @@ def slo_tables(rows: Sequence[Row]) -> dict[str, list[Met]]:
 
 
 def verdict(told: Sequence[Met]) -> str:
-    """Of each of ours, and whether anything static is as good."""
+    """Verdict on each gpusquad condition, and whether a static condition is as good."""
     ours = [one for one in told if one.condition in (OURS, ISOLATED) and one.runs]
     static = [one for one in told if one.condition not in (OURS, ISOLATED, SWITCHED) and one.runs]
     if not ours or not static:
@@ -138,7 +139,7 @@ def shown(tables: Mapping[str, Sequence[Met]]) -> str:
 
 
 def _shown_thirds(told: Sequence[Met]) -> str:
-    """The first service has twice its load in the second third, the second one in the last."""
+    """The first service has twice its load in the second third, the second service in the last."""
     headings = ("in time, by thirds", *(f"{name} {place}" for name in (IMAGE, TEXT) for place in ("1", "2", "3")))
     lines = [
         (one.condition, *(_percent(part) for name in (IMAGE, TEXT) for part in one.thirds[name]))

@@ -1,8 +1,8 @@
-"""Four tenants with different goals at once, and a load that changes: ``python -m bench.card slos``.
+"""Four clients with different SLOs at once, and a load that changes: ``python -m bench.card slos``.
 
-Two services with a latency target, a training job with a throughput target, and one without any. In the middle third
-the first service has twice its load, in the last third the second one has. All conditions meet the same arrivals. In
-one condition more our policy is switched from ``jct`` to ``slo`` and back while all of them run.
+Two services with a latency target, a training job with a throughput target, and one without a target. In the middle
+third the first service has twice its load, in the last third the second one. All conditions have the same arrivals. In
+one more condition gpusquad's policy is switched from ``jct`` to ``slo`` and back while all clients run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ THROUGHPUT_PART = 0.35
 """The target of the steady training job, of its speed alone."""
 LENGTH_S, LEAD_IN_S, PATIENCE_S, GRACE_S = 24.0, 0.5, 3.0, 20.0
 WORKLOADS = {IMAGE: "resnet50-graph", TEXT: "encoder-graph", STEADY: "googlenet", SPARE: "transformer-training"}
-"""Services that are bound by the card: the tail of one that is bound by its host says more of the host than of who
-shares the card, and whether it met its target would be decided by that."""
+"""Services that are bound by the card. The tail of a service that is bound by its host depends more on the host than on
+its neighbours, and would decide whether its target is met."""
 BATCHES = {IMAGE: 32, TEXT: 64, STEADY: 64, SPARE: 8}
 """Training batches are smaller than usual: each way of sharing has a process of its own, and all of them are on the
 card at once."""
 LOADS = {IMAGE: 35.0, TEXT: 55.0}
-"""By their GPU time alone both together fill between a fifth and three tenths of the time: all goals can be met."""
+"""By GPU time alone both services fill a fifth to three tenths of the time, so all SLOs can be met."""
 _FIXED_SPLITS = ((4, 3, 5, 3), (3, 3, 6, 3), (2, 2, 7, 4))
 _PERCENTAGES = ((100, 100, 60, 30), (100, 100, 40, 20), (25, 25, 35, 15))
 _START_S = 90.0
@@ -62,7 +62,7 @@ class Options(Asked):
 
 
 def conditions() -> dict[str, tuple[str, ...]]:
-    """The way of each of the four. What is static is tried in several sizes, and the best one counts."""
+    """Way of each of the four clients. Static conditions are tried in several sizes, and the best one counts."""
     found = {"time slicing": (ways.PLAIN,) * 4, "MPS": (ways.MPS,) * 4}
     for parts in _PERCENTAGES:
         named = tuple(ways.MPS if part == 100 else at_percent(part) for part in parts)
@@ -97,7 +97,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
     known = conditions()
     wanted = {name: known[name] for name in options.among(known)}
     if not deadline.has(min(_START_S, 3 * options.run_s)) or next_run(file, options, wanted) is None:
-        _tell(f"nothing is begun: {deadline.left_s:.0f} s are left, or all was measured")
+        _log(f"nothing is begun: {deadline.left_s:.0f} s are left, or all was measured")
         return
     workloads = {IMAGE: "tiny-service", TEXT: "tiny-service", STEADY: "tiny-training", SPARE: "tiny-training"}
     if options.tiny:
@@ -108,7 +108,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
         seats = [Seat(name, way) for how in wanted.values() for name, way in zip(NAMES, how, strict=True)]
         plain = [Seat(name, way) for name in NAMES for way in (ways.PLAIN, ways.FIXED)]
         for seat, why in stage.ready([*plain, *seats]).items():
-            _tell(f"  {seat}: {why}")
+            _log(f"  {seat}: {why}")
         known = _calibrated(stage, file, sitting, options)
         _tell_facts(stage, known, wanted)
         while (following := next_run(file, options, wanted)) and deadline.has(LEAD_IN_S + options.run_s + 2.0):
@@ -116,11 +116,11 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
             row = _measured(stage, options, known, name, wanted[name], repeat)
             head = {"bench": BENCH, "kind": "run", "sitting": sitting["sitting"], "setup": options.setup}
             file.add({**head, "condition": name, "repeat": repeat, "at_s": round(time.time(), 2), **row})
-            _tell(f"  {name}: {row.get('failed') or 'done'}; {deadline.left_s:.0f} s left")
+            _log(f"  {name}: {row.get('failed') or 'done'}; {deadline.left_s:.0f} s left")
 
 
 def next_run(file: RowFile, options: Options, wanted: Mapping[str, object]) -> tuple[str, int] | None:
-    """The condition with the fewest runs, and how many it has. None: all have enough. What failed counts as tried."""
+    """The condition with the fewest runs, and their number. None: all have enough. Failed runs count as attempts."""
     done = [row["condition"] for row in file.of(BENCH, "run") if row["setup"] == options.setup]
     count = {name: done.count(name) for name in wanted}
     fewest = min(wanted, key=lambda name: count[name], default=None)
@@ -204,5 +204,5 @@ def _switching(stage: Stage, length_s: float) -> Any:
     return switch
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a tenant does alone: at full speed, and on fewer SMs."""
+"""Measurements of a client alone: at full speed, and on fewer SMs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHOLE_MILLI = 1000
 def saturated_per_s(
     stage: Stage, seat: Seat, length_s: float, meanwhile: Callable[[float], None] = lambda start_s: None
 ) -> float:
-    """Steps or requests per second of one that never waits for an arrival."""
+    """Steps or requests per second of a client that never waits for an arrival."""
     return together_per_s(stage, [seat], length_s, meanwhile)[seat]
 
 
@@ -33,7 +33,7 @@ def together_per_s(
 
 
 def work_us(stage: Stage, seat: Seat) -> float:
-    """GPU time of one step or request, while nobody else runs."""
+    """GPU time of one step or request without neighbours."""
     return stage.together({seat: ("work", {})}, _GRACE_S)[seat]["work_us"]
 
 
@@ -60,5 +60,5 @@ def curves(stage: Stage, names: Sequence[str], length_s: float = CURVE_S) -> dic
 
 
 def facts_of(curve: dict[str, Any] | None) -> dict[str, Any]:
-    """As the card's daemon is told it."""
+    """In the form in which the card daemon reads it."""
     return {"curve": curve["points"], "solo_per_s": curve["per_s"]} if curve else {}

@@ -1,7 +1,7 @@
-"""What stands ready while one set of tenants is measured: warm processes, an MPS daemon, the card's daemon, a region.
+"""The processes for one set of clients: warm clients, an MPS daemon, the card daemon and a region.
 
-Whatever fails is told as ``Lost`` with a reason, and only what needs it goes without: a worker that died can be started
-again. Leaving the ``with`` block ends all of it.
+A failure is reported as ``Lost`` with a reason and affects only what depends on it. A client process that died can be
+started again. Leaving the ``with`` block ends all processes.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from gpusquad.measure.launcher import LocalLauncher
 from gpusquad.model.errors import Invalid
 
 HELLO_TIMEOUT_S, BUILD_WITHIN_S = 120.0, 120.0
-MOST_STARTS = 2
-"""A process that died is started again once; what kills it twice would kill it always."""
+MAX_STARTS = 2
+"""A process that died is started again once; a cause that kills it twice would kill it always."""
 _NOTICE_S = 0.15
 """Requests for a block reach all workers within this."""
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """Who runs what."""
+    """A client and its workload."""
 
     name: str
     workload: str
     batch: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the card's daemon is told of it."""
+    """Attributes of the client for the card daemon."""
     quota_bytes: int = 0
 
 
@@ -58,7 +58,7 @@ class Stage:
         self._workers: dict[Seat, Channel] = {}
         self._starts: dict[Seat, int] = {}
         self.said: dict[Seat, dict[str, Any]] = {}
-        """What each said of itself when it came up."""
+        """Answer of each process to ``hello``."""
         self.built: dict[Seat, dict[str, Any]] = {}
         """And when its model was built."""
         self._parts = contextlib.ExitStack()
@@ -82,7 +82,7 @@ class Stage:
             close_all(list(self._workers.values()))
         finally:
             self._workers.clear()
-            with contextlib.suppress(Invalid):  # an MPS daemon that does not say good-bye
+            with contextlib.suppress(Invalid):  # the MPS daemon does not answer ``quit``
                 self._parts.close()
 
     def ready(self, seats: Sequence[Seat], build: bool = True) -> dict[Seat, str]:
@@ -106,7 +106,7 @@ class Stage:
         return self._ask_each([seat for seat in seats if seat not in self.built], "build", BUILD_WITHIN_S, self.built)
 
     def let_go(self, seats: Sequence[Seat]) -> None:
-        """Ends them: their memory is needed, or nobody asks for them any more."""
+        """End these processes, because their memory is needed or they are no longer used."""
         for seat in seats:
             self.built.pop(seat, None)
         close_all([self._workers.pop(seat) for seat in seats if seat in self._workers])
@@ -117,7 +117,8 @@ class Stage:
         timeout_s: float,
         meanwhile: Callable[[float], None] = lambda start_s: None,
     ) -> dict[Seat, dict[str, Any]]:
-        """Each does its verb from one common instant on, which ``meanwhile`` is told. Lost: one is gone or cannot."""
+        """Let each process run its verb from a common start, which is passed to ``meanwhile``. Raises Lost if one is
+        gone or fails."""
         missing = self.ready(list(asked))
         if missing:
             raise Lost("; ".join(f"{seat}: {why}" for seat, why in missing.items()))
@@ -155,11 +156,11 @@ class Stage:
         self._region_of(way).write({self._slots[name]: grant for name, grant in grants.items()})
 
     def page(self, name: str, way: str = ways.FIXED) -> ClientPage:
-        """What the processes of a tenant with such a grant have told so far."""
+        """Page of a client's processes in the region of this way."""
         return self._region_of(way).page(self._slots[name])
 
     def ask(self, question: Mapping[str, object], way: str = ways.SQUADS) -> dict[str, Any]:
-        """Of the card's daemon: there is one for tenants under MPS, and one for those without."""
+        """Send a request to the card daemon: there is one for clients under MPS and one for those without."""
         return self._daemon_of(way).ask(question)
 
     def change(self, name: str, way: str = ways.SQUADS, **facts: object) -> None:
@@ -168,12 +169,12 @@ class Stage:
         self.ask({"do": "change", "tenant": {"id": name, **facts}}, way)
 
     def report_to(self, name: str, way: str = ways.SQUADS) -> dict[str, str]:
-        """What a tenant needs to tell its latencies."""
+        """What a client needs to report its latencies."""
         return {"socket": str(self._daemon_of(way).socket), "id": name}
 
     def _start(self, seat: Seat) -> Channel:
         self._starts[seat] = self._starts.get(seat, 0) + 1
-        if self._starts[seat] > MOST_STARTS:
+        if self._starts[seat] > MAX_STARTS:
             raise Lost("it ended too often")
         tenant, place = self._tenants[seat.tenant], self.place
         arguments = [tenant.workload, "--device", place.device]
@@ -181,7 +182,7 @@ class Stage:
         return self._launcher.start(str(seat), self.place.module, arguments, self.environment(seat))
 
     def environment(self, seat: Seat) -> dict[str, str]:
-        """What a process in this seat is started with, beyond our own."""
+        """Environment of a process in this seat, in addition to that of the bench."""
         page = ""
         if ways.needs_region(seat.way):
             page = str(self._region_of(seat.way).path(self._slots[seat.tenant]))
@@ -217,7 +218,7 @@ class Stage:
         return self._mps
 
     def _region_of(self, way: str) -> CardRegion:
-        """Without a heartbeat: what it says holds for good."""
+        """Without a heartbeat, so that its grants hold indefinitely."""
         company = ways.company(way)
         if company not in self._regions:
             place = self.place

@@ -1,7 +1,7 @@
-"""Percentiles, and how sure a ratio of two of them is.
+"""Percentiles, and confidence intervals of their ratios.
 
-Requests of one block are no independent draws: one long queue makes all of them late. So whole blocks are drawn again,
-and both conditions by the same numbers, because they met the same arrivals minutes apart on the same card.
+Requests of one block are not independent: one long queue makes all of them late. The bootstrap therefore draws whole
+blocks, the same ones for both conditions, because they had the same arrivals minutes apart on the same card.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class Statistic(Protocol):
-    """One figure of all values, with each block as often as it was drawn; one for each draw."""
+    """Compute a statistic of all values for each draw, with each block counted as often as it was drawn."""
 
     def __call__(self, blocks: Blocks, counts: Counts, /) -> npt.NDArray[np.float64]: ...
 
@@ -39,12 +39,13 @@ class Ratio:
 
     @property
     def is_sure(self) -> bool:
-        """Fewer than three blocks say nothing of how much blocks differ."""
+        """Fewer than three blocks show nothing about the variation between blocks."""
         return self.blocks >= 3
 
 
 def percentile(q: float) -> Statistic:
-    """The least value that so many are not above. Sorted once: drawing again only changes how often each one counts."""
+    """The least value with at least this fraction at or below it. Values are sorted once: a draw only changes their
+    counts."""
 
     def drawn(blocks: Blocks, counts: Counts) -> npt.NDArray[np.float64]:
         values = np.concatenate(blocks)
@@ -68,7 +69,7 @@ def mean(blocks: Blocks, counts: Counts) -> npt.NDArray[np.float64]:
 def ratio(
     ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]], statistic: Statistic, draws: int = DRAWS
 ) -> Ratio:
-    """The statistic over all of ours, over that of the base; block i of both belongs together."""
+    """The statistic over all blocks of the condition, relative to the base. Block i of both belongs together."""
     if len(ours) != len(base):
         raise ValueError("blocks of both belong together, so there are as many of each")
     kept = [(np.asarray(a, float), np.asarray(b, float)) for a, b in zip(ours, base, strict=True) if len(a) and len(b)]
@@ -78,8 +79,8 @@ def ratio(
     value = float(_ratios(kept, once, statistic)[0])
     if len(kept) < 2:
         return Ratio(value, float("nan"), float("nan"), len(kept))
-    dice = np.random.default_rng(_SEED)
-    low, high = np.percentile(_ratios(kept, dice.multinomial(len(kept), [1 / len(kept)] * len(kept), draws), statistic),
+    rng = np.random.default_rng(_SEED)
+    low, high = np.percentile(_ratios(kept, rng.multinomial(len(kept), [1 / len(kept)] * len(kept), draws), statistic),
                               [2.5, 97.5])  # fmt: skip
     return Ratio(value, float(low), float(high), len(kept))
 
@@ -91,10 +92,11 @@ def _ratios(kept: Sequence[tuple], counts: Counts, statistic: Statistic) -> npt.
 
 
 def noise(conditions: Sequence[Sequence[float]]) -> float:
-    """By how much, in parts, the means of two conditions may differ by chance (95 %). NaN: too little to say.
+    """Relative difference of the means of two conditions that can occur by chance (95 %). NaN: too few values.
 
-    Value i of every condition is of round i. Two or three rounds of one condition say little of how much rounds differ;
-    all conditions together do, if each differs by as much in parts. What a whole round has more or less is no noise.
+    Value i of every condition belongs to round i. Two or three rounds of one condition show little about the variation
+    between rounds. All conditions together do, if each varies by the same fraction. Differences of whole rounds are not
+    noise.
     """
     if not conditions or len(conditions[0]) < 2:
         return float("nan")
@@ -107,6 +109,7 @@ def noise(conditions: Sequence[Sequence[float]]) -> float:
 
 
 def _students(free: int) -> float:
-    """Student's t at 97.5 %, by its expansion around the normal one: within 2 % from 4 degrees of freedom on."""
+    """Student's t at 97.5 %, by its expansion around the normal distribution: within 2 % from 4 degrees of freedom
+    on."""
     z = NormalDist().inv_cdf(0.975)
     return z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)

@@ -16,7 +16,7 @@ _WITHIN_S = 30.0
 
 
 class Watcher:
-    """Reads in a process of its own. Without a card it sees nothing, and says nothing."""
+    """Reads counters in a separate process. Without a card it returns nothing."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -34,11 +34,11 @@ class Watcher:
             self._channel.close()
 
     def watch(self, from_s: float, to_s: float) -> dict[str, Any]:
-        """Waits until the window is over."""
+        """Wait until the window has ended."""
         if self._channel is None:
             return {}
         with contextlib.suppress(WorkerGone):
             timeout_s = max(0.0, to_s - time.monotonic()) + _WITHIN_S
             return self._channel.ask("watch", timeout_s, from_s=from_s, to_s=to_s)
-        self._channel = None  # it is gone, or out of step
+        self._channel = None  # the process has ended or is out of step
         return {}

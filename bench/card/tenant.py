@@ -31,7 +31,7 @@ _REPORT_EVERY_S = 0.25
 
 
 class Tenant:
-    """Answers requests as they come, or iterates; on the card, or without one for a rehearsal."""
+    """Serves requests as they arrive, or iterates; on the card, or without one for a rehearsal."""
 
     def __init__(self, name: str, device: str, batch: int | None) -> None:
         self._workload = EXTRA[name] if name in EXTRA else find(name)
@@ -58,7 +58,7 @@ class Tenant:
         self._synchronize()
         self._step = step
         gc.collect()
-        gc.freeze()  # what is there now stays: collecting before a block looks at nothing of it again
+        gc.freeze()  # exclude existing objects from garbage collection before a block
         return {"memory_bytes": self._torch.cuda.memory_reserved() if self._on_card else 0}
 
     def park(self, _: Mapping[str, Any]) -> Answer:
@@ -70,10 +70,12 @@ class Tenant:
         return {}
 
     def serve(self, request: Mapping[str, Any]) -> Answer:
-        """Requests at their instants, one after the other; each is as late as its end is after its arrival. On a card
-        it looks for the next one without a pause: how late a machine wakes who sleeps is no matter of sharing a card.
+        """Serve requests at their arrival times, one after another. The latency is from the arrival to the end. On a
+        card the client polls for the next request without a pause, because the wake-up latency of the machine does not
+        depend on sharing.
 
-        Whoever has not begun by ``give_up_s`` is not begun: it counts as late as it is then, which is too little.
+        Requests that have not started by ``give_up_s`` are not started. They count with their latency so far, which is
+        too low.
         """
         step, start_s = self._built(), float(request["start_s"])
         give_up_s = start_s + float(request["give_up_s"])
@@ -96,7 +98,8 @@ class Tenant:
         return {"late_us": late_us, "unserved": len(offsets) - begun, "ended_s": ended_s - start_s}
 
     def iterate(self, request: Mapping[str, Any]) -> Answer:
-        """Steps from the start on: for a time, or so many. When each was done, in seconds from the start."""
+        """Run steps from the start, for a time or a number of steps. Return the end of each in seconds from the
+        start."""
         step, start_s = self._built(), float(request["start_s"])
         until_s = start_s + float(request["length_s"])
         most = int(request.get("count") or 0)
@@ -119,7 +122,7 @@ class Tenant:
         return found
 
     def work(self, _: Mapping[str, Any]) -> Answer:
-        """GPU time of one step, to be asked while nobody else runs."""
+        """GPU time of one step. Call it without neighbours."""
         step = getattr(self._built(), QUEUE, self._built())
         timed = self._card_us if self._on_card else _host_us
         return {"work_us": statistics.median(timed(step) for _trial in range(_TRIALS))}
@@ -168,7 +171,7 @@ def _no_pauses() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _reporting(to: Mapping[str, str] | None, late_us: list[int]) -> Iterator[None]:
-    """Tells the card's daemon of latencies while they come, as a service would. It costs what it costs."""
+    """Report latencies to the card daemon as they occur, as a service would. Its cost is part of the measurement."""
     if to is None:
         yield
         return

@@ -1,6 +1,6 @@
-"""Runs a program that the kernel ends with whoever started it: nobody else would end a daemon whose bench was killed.
+"""Runs a program that the kernel ends with its starter. Otherwise a daemon would outlive a bench that was killed.
 
-Not by ``preexec_fn``: that forks with all handlers that libraries have for it, and gRPC's abort the child now and then.
+``preexec_fn`` is not used: it runs the fork handlers of all libraries, and gRPC's sometimes abort the child.
 """
 
 from __future__ import annotations

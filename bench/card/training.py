@@ -1,8 +1,8 @@
 """Two training jobs on one card until both have ended: ``python -m bench.card training``.
 
-The first one is half as long as the second, so that half of the card's work is done by one that has it to itself: when
-each job ended, how fast both were together, how soon the second one had what the first one left, and what part of the
-SMs' time nothing ran in while both had work queued.
+The first is half as long as the second, so that half of the card's work is done by a job that has it alone. Measured:
+the end of each job, the speed of both together, how soon the second uses what the first released, and the fraction of
+SM time in which nothing ran while both had work queued.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BENCH = "training"
 FIRST, SECOND = "first", "second"
 OURS, OURS_TOGETHER = "gpusquad jct", "gpusquad hybrid"
 POLICIES = {OURS: "jct", OURS_TOGETHER: "hybrid"}
-"""The same processes and the same daemon, whose policy is changed between runs: one is about when jobs end, the other
-about how much is done."""
+"""The same processes and the same daemon, whose policy is changed between runs: one optimises JCT, the other
+throughput."""
 SHORT_S, LONG_S = 4.0, 8.0
 """How long both take alone."""
 LEAD_IN_S = 0.3
-MOST_INSTANTS = 4000
-"""Of a job, in its row: of one with more steps, one of several is kept."""
+MAX_INSTANTS = 4000
+"""Maximum number of steps in a row. Of a job with more, every nth is kept."""
 _START_S = 60.0
 _GRACE_S = 30.0
 
@@ -52,7 +52,7 @@ class Couple:
 
 COUPLES = (
     Couple("googlenet", "vgg16"),
-    Couple("vgg16", "matmul", second_batch=1),  # steps of 0.2 ms: the finest clock for what an end leaves
+    Couple("vgg16", "matmul", second_batch=1),  # steps of 0.2 ms: the finest resolution of the time after an end
     Couple("transformer-training", "resnet50-training"),
     Couple("alexnet", "transformer-training"),
 )
@@ -63,7 +63,7 @@ CONDITIONS = {
     "MPS 50/50 %": (at_percent(50), at_percent(50)),
     "MPS priority": (ways.MPS, ways.LOW),
     "green 8/7": (ways.FIXED, ways.FIXED),
-    **dict.fromkeys(POLICIES, (ways.SQUADS_LOW, ways.SQUADS_LOW)),  # as jobs without a goal are started
+    **dict.fromkeys(POLICIES, (ways.SQUADS_LOW, ways.SQUADS_LOW)),  # as for jobs without an SLO
 }
 
 
@@ -98,11 +98,11 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
                 continue
             if not deadline.has(min(_START_S, 4 * options.long_s)):
                 return
-            _tell(f"{couple.name}: starting, {deadline.left_s:.0f} s left")
+            _log(f"{couple.name}: starting, {deadline.left_s:.0f} s left")
             try:
                 _visit(file, sitting, couple, options, deadline, watcher)
             except Lost as lost:
-                _tell(f"  {lost}")
+                _log(f"  {lost}")
                 file.add({**_head(sitting, options.setup(couple)), "kind": "failure", "failed": str(lost)})
 
 
@@ -118,7 +118,7 @@ def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadli
         hows = options.hows
         seats = [Seat(name, way) for how in hows.values() for name, way in zip((FIRST, SECOND), how, strict=True)]
         for seat, why in stage.ready(seats).items():
-            _tell(f"  {seat}: {why}")
+            _log(f"  {seat}: {why}")
         known = _alone(stage, file, sitting, setup, options)
         for repeat in range(options.repeats):
             for condition, how in hows.items():
@@ -130,7 +130,7 @@ def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadli
                 row = _measured(stage, known, condition, how, options, watcher)
                 head = {**_head(sitting, setup), "kind": "run", "condition": condition, "repeat": repeat}
                 file.add({**head, "at_s": round(time.time(), 2), **row})
-                _tell(f"  {condition}: {row.get('failed') or 'done'}; {deadline.left_s:.0f} s left")
+                _log(f"  {condition}: {row.get('failed') or 'done'}; {deadline.left_s:.0f} s left")
 
 
 def _alone(stage: Stage, file: RowFile, sitting: Row, setup: str, options: Options) -> Row:
@@ -147,7 +147,7 @@ def _alone(stage: Stage, file: RowFile, sitting: Row, setup: str, options: Optio
 
 
 def _beside(stage: Stage, alone: Mapping[str, float], length_s: float) -> dict[str, float]:
-    """The speed of each beside the other over that alone, under MPS: what was measured of pairs before. Empty: it could
+    """Rate of each job beside the other under MPS, as known from earlier measurements of the pair. Empty if it could
     not be measured."""
     try:
         found = together_per_s(stage, [Seat(name, ways.MPS) for name in alone], length_s)
@@ -183,18 +183,18 @@ def _measured(
         answers = stage.together(asked, 10 * options.long_s + _GRACE_S, watch)
     except (Lost, OSError) as lost:
         return {"failed": str(lost)}
-    every = {name: -(-count // MOST_INSTANTS) for name, count in counts.items()}
+    every = {name: -(-count // MAX_INSTANTS) for name, count in counts.items()}
     done_us = {seat.tenant: thinned(answer["done_us"], every[seat.tenant]) for seat, answer in answers.items()}
     return {"counts": counts, "done_us": done_us, "every": every, "counters": seen}
 
 
 def thinned(instants: Sequence[int], every: int) -> list[int]:
-    """One of so many; the last one is always there."""
+    """Every nth value, and always the last one."""
     return list(instants[::-1][::every][::-1])
 
 
 def _runs(file: RowFile, setup: str) -> list[Row]:
-    """What failed counts as tried: it must not be tried for ever."""
+    """Failed runs count as attempts, so that they are not repeated indefinitely."""
     return [row for row in file.of(BENCH, "run") if row["setup"] == setup]
 
 
@@ -202,5 +202,5 @@ def _head(sitting: Row, setup: str) -> Row:
     return {"bench": BENCH, "sitting": sitting["sitting"], "setup": setup}
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""What the instants at which two jobs finished their steps say: speeds while both ran, and what one left the other.
+"""Analysis of the instants at which two jobs finished their steps: speeds while both ran, and after one ended.
 
-Seconds from a common start, of each job in their order.
+Times are seconds from a common start, in order for each job.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ def stp(done_s: Mapping[str, Sequence[float]], alone_per_s: Mapping[str, float],
 
 
 def lost_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) -> float | None:
-    """Of the one that goes on, against its own speed later in the same run: that of another minute differs by more than
-    what is looked for.
+    """Lost time of the job that continues, relative to its own speed later in the same run. The speed of another minute
+    differs by more than the effect.
 
-    None: it did not run on for long enough. The step that was under way is shared out evenly, so the figure is known to
-    half a step.
+    None: it did not continue for long enough. A step in progress is divided evenly, so the resolution is half a step.
     """
     who = stays(done_s)
     end_s, over_s = min(times[-1] for times in done_s.values()), done_s[who][-1]
@@ -55,9 +54,9 @@ def lost_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) ->
 
 
 def settled_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) -> float | None:
-    """From one's end until the other's steps are as short as later on, in which a clock that drifts does not count.
+    """Time from the end of one job until the other's steps are as short as later. A clock that drifts does not count.
 
-    Of the step that was under way at the end it is not known how much was left: half of it is taken.
+    The rest of the step in progress at the end is unknown: half of it is assumed.
     """
     times = done_s[stays(done_s)]
     end_s = min(one[-1] for one in done_s.values())
@@ -85,5 +84,5 @@ def _gaps(times: Sequence[float]) -> list[float]:
 
 
 def stays(done: Mapping[str, Sequence[float]]) -> str:
-    """Who goes on when the other has ended: under some conditions it is the one that is shorter alone."""
+    """The job that continues after the other has ended. Under some conditions it is the one that is shorter alone."""
     return SECOND if done[FIRST][-1] <= done[SECOND][-1] else FIRST

@@ -1,6 +1,7 @@
-"""Of training couples: ends, speeds, bubbles, and what the first one's end left to the second.
+"""Table of training couples: ends, speeds, bubbles, and what the second job gained from the end of the first.
 
-There is no bar. Of ours it is said in what it is ahead of or behind time slicing and MPS by more than noise.
+There is no bar. For the gpusquad conditions the table states where they are better or worse than time slicing and MPS
+by more than noise.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _HEADINGS = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """One condition of one couple: means over its runs, and each run's own."""
+class ConditionResult:
+    """Result of one condition of one couple: means over its runs, and the values of each run."""
 
     condition: str
     failed: int
@@ -47,14 +48,14 @@ class Told:
     bubble_ratios: tuple[float, ...]
     """SM time in which no warp was there, while both had work queued; empty: the card does not count it."""
     losts_ms: tuple[float, ...]
-    """Of the half second after one had ended: what the other would have needed less for what it did then, at its speed
-    later on. Empty: it did not run on for long enough. A clock that moves by 1 % meanwhile makes 5 ms of it."""
+    """Lost time in the half second after one job ended: the time that the other would have saved at its later speed.
+    Empty if it did not continue for long enough. A clock that changes by 1 % meanwhile accounts for 5 ms."""
     settled_ms: tuple[float, ...]
-    """From one's end until the other had its speed later on."""
+    """Time from the end of one job until the other had its later speed."""
     after_ratios: tuple[float, ...]
-    """That speed over the one alone: with fixed parts it never has what the other left."""
+    """That speed relative to solo: with fixed partitions the job never uses what the other released."""
     known_to_ms: float
-    """What is lost is known to half of what was marked as done: a step, or one of several."""
+    """Resolution of the lost time: half of a recorded interval, which is one step or several."""
     jct_to: dict[str, Ratio]
     """Over that of time slicing and of MPS; runs of the same round are compared."""
     stp_to: dict[str, Ratio]
@@ -72,25 +73,25 @@ class CoupleTable:
     """Which conditions took turns with each other, where not all of them did."""
     alone_per_s: dict[str, float]
     readings: int
-    """Of both alone, which all of STP is held against."""
-    told: tuple[Told, ...]
+    """Solo speeds of both jobs, the reference of STP."""
+    told: tuple[ConditionResult, ...]
     jct_noise: float
     """By how much two conditions may differ by chance, in parts."""
     stp_noise: float
 
     @property
     def words(self) -> dict[str, str]:
-        """Of each of ours."""
+        """Verdict on each gpusquad condition."""
         by_name = {one.condition: one for one in self.told}
         return {name: self._judged(by_name.get(name), by_name) for name in POLICIES}
 
-    def _judged(self, ours: Told | None, by_name: Mapping[str, Told]) -> str:
+    def _judged(self, ours: ConditionResult | None, by_name: Mapping[str, ConditionResult]) -> str:
         if ours is None or not ours.runs:
             return "no verdict: it was not measured"
         found = [self._against(ours, base, by_name[base].runs if base in by_name else 0) for base in BASES]
         return "; ".join(found)
 
-    def _against(self, ours: Told, base: str, runs: int) -> str:
+    def _against(self, ours: ConditionResult, base: str, runs: int) -> str:
         fewest = min(ours.runs, runs)
         if fewest < ENOUGH_RUNS or isnan(self.jct_noise) or isnan(self.stp_noise):
             few = f"{fewest} of {ENOUGH_RUNS} runs that say how much runs differ ({REPEATS} are planned)"
@@ -123,7 +124,7 @@ def _couple(rows: Sequence[Row], runs: Sequence[Row], alone: Sequence[Row]) -> C
         name: _by_round(of_it, lambda row: stp(_done_s(row), _kept_per_s(row, alone))) for name, of_it in good.items()
     }
     told = tuple(
-        Told(
+        ConditionResult(
             name, sum(row["condition"] == name for row in runs) - len(good[name]), tuple(jcts[name].values()),
             tuple(_last_end_s(row) for row in good[name]), tuple(stps[name].values()), tuple(_bubbles(good[name])),
             _known(lost_ms(_done_s(row)) for row in good[name]), _known(settled_ms(_done_s(row)) for row in good[name]),
@@ -174,8 +175,7 @@ def _bubbles(rows: Sequence[Row]) -> list[float]:
 
 
 def _known_to_ms(rows: Sequence[Row], alone: Sequence[Row]) -> float:
-    """Half of a step, or of the several that were marked as one, as long as they are later on. Of several runs, the one
-    that knows it the least."""
+    """Half of a step, or of a recorded interval of several steps, at the later speed. Of several runs, the coarsest."""
     found = []
     for row in rows:
         done_s, per_s = _done_s(row), _kept_per_s(row, alone)
@@ -184,8 +184,8 @@ def _known_to_ms(rows: Sequence[Row], alone: Sequence[Row]) -> float:
 
 
 def _kept_per_s(row: Row, alone: Sequence[Row]) -> dict[str, float]:
-    """Alone, by the row's own call where that read it, and counted as the row counts: of many steps it has one of
-    several."""
+    """Solo speeds from the row's own call if measured there, in the units of the row, which can have one of several
+    steps."""
     of_call = [one for one in alone if one.get("sitting") == row.get("sitting")]
     per_s = (of_call or alone)[-1]["per_s"]
     return {name: speed / row.get("every", {}).get(name, 1) for name, speed in per_s.items()}

@@ -1,8 +1,8 @@
-"""Eight jobs on four virtual cards of one physical card, in every way to pair them: ``python -m bench.card virtual``.
+"""Eight jobs on four virtual cards of one physical card, in every pairing: ``python -m bench.card virtual``.
 
-The question of a study of 2020: two jobs each of four workloads, two jobs to a card. A virtual card is a group of SMs
-that no other card has, and a part of the memory. All pairings are measured, so that the best one is known and not
-foretold; what a policy would have chosen is then looked up (``table``).
+The question of a study of 2020: two jobs each of four workloads, two jobs to a card. A virtual card is a set of SM
+groups that no other card has, and a part of the memory. All pairings are measured, so that the best one is known and
+not predicted. The choice of a policy is then looked up (``table``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from bench.card.ways import Seat
 BENCH = "virtual"
 CARDS = 4
 KINDS = "abcd"
-"""Names of the workloads of a mix: the same one may be there more than once."""
+"""Workloads of a mix. A name can occur more than once."""
 JOB_S = 3.0
 """A job's time alone on a virtual card."""
-MOST_FAILURES = 3
-"""In one call: all pairings have the same processes, so one that cannot be started fails them all."""
+MAX_FAILURES = 3
+"""Per call: all pairings have the same processes, so one that cannot be started fails them all."""
 MIXES = {
     "2020": ("cnn", "vgg16", "alexnet", "googlenet"),
     "2020, lighter": ("cnn", "vgg11", "alexnet", "googlenet"),
@@ -76,13 +76,13 @@ def _pairings(jobs: tuple[int, ...]) -> set[Pairing]:
 
 
 def card_masks(groups: int, cards: int = CARDS) -> list[int]:
-    """As many groups for each; what is left over is nobody's."""
+    """The same number of groups for each card. The rest is unused."""
     each = groups // cards
     return [((1 << each) - 1) << (card * each) for card in range(cards)]
 
 
 def seats_on_cards(pairing: Pairing) -> dict[str, int]:
-    """Which card each job is on; the first job of a kind is the one that is placed first."""
+    """Card of each job. The first job of a kind is the one that is placed first."""
     placed: dict[str, int] = {}
     for card, pair in enumerate(pairing):
         for kind in pair:
@@ -107,11 +107,11 @@ def _all(file: RowFile, sitting: Row, options: Options, deadline: Deadline, watc
             continue
         if not deadline.has(min(_START_S, 10 * options.job_s)):
             return
-        _tell(f"{mix}: starting, {deadline.left_s:.0f} s left")
+        _log(f"{mix}: starting, {deadline.left_s:.0f} s left")
         try:
             _visit(file, sitting, mix, mixes[mix], options, deadline, watcher)
         except Lost as lost:
-            _tell(f"  {lost}")
+            _log(f"  {lost}")
             file.add({**_head(sitting, options, mix), "kind": "failure", "failed": str(lost)})
 
 
@@ -141,15 +141,15 @@ def _visit(
                 head = {**_head(sitting, options, mix), "kind": "run", "repeat": repeat, "workloads": list(workloads)}
                 file.add({**head, "pairing": pairing, "at_s": round(time.time(), 2), **row})
                 failures += "failed" in row
-                if failures >= MOST_FAILURES:
+                if failures >= MAX_FAILURES:
                     raise Lost(f"{failures} pairings failed: {row.get('failed')}")
-            _tell(f"  repeat {repeat}: done; {deadline.left_s:.0f} s left")
+            _log(f"  repeat {repeat}: done; {deadline.left_s:.0f} s left")
 
 
 def _alone(
     stage: Stage, file: RowFile, sitting: Row, mix: str, workloads: Sequence[str], options: Options, watcher: Watcher
 ) -> Row:
-    """Speeds on a virtual card with the others idle, and with one job on each of the others: what leaks."""
+    """Speeds on a virtual card with the others idle, and with one job on each of the others (leakage)."""
     kept = [row for row in file.of(BENCH, "alone") if row["setup"] == options.setup(mix)]
     if kept:
         return kept[-1]
@@ -197,7 +197,7 @@ def _measured(stage: Stage, known: Row, pairing: Pairing, options: Options) -> d
 
 
 def _runs(file: RowFile, setup: str) -> list[Row]:
-    """What failed is tried again by the next call."""
+    """Failed runs are repeated by the next call."""
     return [row for row in file.of(BENCH, "run") if row["setup"] == setup and not row.get("failed")]
 
 
@@ -205,5 +205,5 @@ def _head(sitting: Row, options: Options, mix: str) -> Row:
     return {"bench": BENCH, "sitting": sitting["sitting"], "setup": options.setup(mix), "mix": mix}
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Which pairs a place makes of eight jobs on four cards, given what was measured of pairs on virtual cards."""
+"""The pairs that a place policy chooses for eight jobs on four cards, given measured rates on virtual cards."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def pairing_by(spec: str, known: Row, by_pairing: Mapping[Pairing, Sequence[Row]
 
 
 def measured_of(known: Row, by_pairing: Mapping[Pairing, Sequence[Row]]) -> MeasurementSeries:
-    """The speed of a job beside another, over alone on its virtual card: from all runs in which they shared one.
+    """Rate of a job beside another on its virtual card, from all runs in which they shared one.
 
-    Both run from the start until the first has ended; the other then has the card to itself. So the first one's speed
-    is its time alone over its time, and the other's follows from what it still had to do.
+    Both run from the start until the first has ended; the other then has the card alone. The first one's rate is its
+    solo time over its time, and the other's follows from its remaining work.
     """
     kinds = KINDS[: len(known["workloads"])]
     seen: dict[tuple[int, int], list[tuple[float, float]]] = {}
@@ -111,7 +111,8 @@ def _counted(known: Row, kind: int) -> dict[str, float]:
 
 
 def _busy(known: Row, kind: int) -> float:
-    """Of a virtual card's SMs; what the physical card counts is of all of them. Not counted: a half for everybody."""
+    """Utilisation of a virtual card's SMs, while the physical card counts all SMs. Without counters, one half for every
+    job."""
     sm = _counted(known, kind).get("sm")
     return min(1.0, sm / known["part"]) if sm else 0.5
 

@@ -1,11 +1,11 @@
-"""What each place's pairing took on four virtual cards, against the best of all that were measured.
+"""Time of each place policy's pairing on four virtual cards, compared with the best of all measured pairings.
 
-Judged is the sum of all jobs' times, from the common start to the end of each, which is what places try to make small.
-When the last job ended is told beside it.
+The verdict uses the sum of all jobs' times from the common start to their ends, which place policies minimise. The end
+of the last job is shown as well.
 
-The speeds of pairs that ``interference`` decides by are worked out from the same runs, each from all pairings in which
-the two shared a card: a policy that sees the runs it is judged by is flattered a little. So it is asked again for each
-repeat with the runs of the others alone.
+The rates that ``interference`` uses are computed from the same runs, each from all pairings in which the two shared a
+card. A policy that sees the runs it is judged by has a small advantage. Its choice is therefore repeated for each
+repeat with the runs of the other repeats only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """None: too little was measured to say."""
+    """None: too little was measured."""
 
     within: bool | None
     """Within the bar of the best pairing."""
@@ -84,7 +84,7 @@ class MixTable:
     origin: str
     alone_s: dict[str, float]
     leakage: dict[str, float]
-    """What a job on its own virtual card loses while one runs on each of the others, in parts."""
+    """Relative loss of a job on its own virtual card while one job runs on each of the others."""
     readings: int
     """Of leakage, by workload."""
     noise: float
@@ -93,7 +93,7 @@ class MixTable:
     least_last_s: float
     """Until the last job had ended, under the pairing with which that is soonest."""
     held_out: tuple[float, ...]
-    """For each repeat, what is chosen from the others' runs over the best pairing, in parts."""
+    """For each repeat: the choice from the other repeats' runs, relative to the best pairing."""
     verdict: Verdict
 
     @property
@@ -138,8 +138,8 @@ def _mix(alone: Sequence[Row], runs: Sequence[Row], origin: str) -> MixTable:
 
 
 def _by_pairing(runs: Sequence[Row]) -> dict[Pairing, list[Row]]:
-    """Each in the order in which it was measured: the first of all belong together, and so on. Numbers of repeats are
-    given anew by calls that did not know of each other."""
+    """Rows in the order of measurement: the first of all belong together, and so on. Calls that do not know of each
+    other use the same repeat numbers."""
     found: dict[Pairing, list[Row]] = {}
     for row in runs:
         found.setdefault(tuple((one, other) for one, other in row["pairing"]), []).append(row)
@@ -177,7 +177,7 @@ def _leakage(alone: Sequence[Row]) -> dict[str, float]:
 
 
 def _all_placed(known: Row, by_pairing: By) -> tuple[Placed, ...]:
-    """The oracle is the last one."""
+    """The oracle is the last entry."""
     best = min(by_pairing, key=lambda pairing: mean(_totals(by_pairing[pairing])))
     pairs = {place: _chosen(spec, known, by_pairing) for place, spec in CONTENDERS.items()} | {ORACLE: best}
     return tuple(
@@ -234,7 +234,8 @@ def _is_within(found: Ratio, noise: float) -> bool | None:
 
 
 def _chosen(spec: str, known: Row, by_pairing: By) -> Pairing:
-    """By the real policy through the core: needs what the whole project needs, so not on the card's machine."""
+    """The choice of the real policy through the core. It needs the whole project, so it does not run on the card's
+    machine."""
     from bench.card.virtual_places import pairing_by
 
     return pairing_by(spec, known, by_pairing)
@@ -279,7 +280,7 @@ def _shown_jobs(table: MixTable) -> str:
 
 
 def _shown_lasts(table: MixTable) -> str:
-    """The bar is about all jobs; whoever waits for the last one asks for this."""
+    """The bar is about all jobs; this is the end of the last one."""
     lasts = ", ".join(f"{one.place} {_percent(one.last_s / table.least_last_s - 1)}" for one in table.placed)
     text = f"The last end, over the soonest of all pairings: {lasts}."
     if table.held_out:
@@ -297,7 +298,7 @@ def _percent(part: float) -> str:
 
 
 def _interval(found: Ratio) -> str:
-    """Nothing, of one repeat."""
+    """Empty for one repeat."""
     return "" if isnan(found.low) else f" ({100 * (found.low - 1):+.1f} to {100 * (found.high - 1):+.1f})"
 
 

@@ -1,9 +1,9 @@
-"""Where a service's time goes: requests that find it idle and wake it, and those that follow another.
+"""Time of a service's requests: those that find it idle and wake it, and those that follow another.
 
-Arrivals are known and it works on one request at a time, so a request's own time is that from its arrival, or from the
-end of the one before it, to its own end. A change of context or a kernel that runs costs those that wake it; what makes
-every request longer costs those that follow as well, and a queue adds it up. From the times of both kinds, drawn again
-for long, comes what the tail would be: nearer to the truth than the tail of few requests.
+Arrivals are known and the service handles one request at a time. A request's service time is therefore from its
+arrival, or from the end of the previous request, to its own end. A context switch or a running kernel delays requests
+that wake the service. An effect on every request also delays those that follow, and a queue accumulates it. A long
+simulation with the times of both kinds gives the tail, more precisely than the tail of few requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Kinds = tuple[list[float], list[float]]
 
 @dataclass(frozen=True)
 class Wakes:
-    """One condition of one pair, over alone."""
+    """Result of one condition of one pair, relative to solo."""
 
     pair: str
     condition: str
@@ -56,11 +56,11 @@ def own_times(coming_s: Sequence[float], late_s: Sequence[float]) -> Kinds:
 
 def drawn_p99_s(pair: Pair, kinds: Kinds) -> float:
     """Of requests that come as the pair's do, each with a time of its kind."""
-    dice, late_s = random.Random(pair.name), []
+    rng, late_s = random.Random(pair.name), []
     for draw in range(DRAWS):
         ends_s = 0.0
         for at_s in arrivals(pair.load, DRAWN_S, f"{pair.name} drawn {draw}"):
-            ends_s = at_s + dice.choice(kinds[0]) if at_s > ends_s else ends_s + dice.choice(kinds[1])
+            ends_s = at_s + rng.choice(kinds[0]) if at_s > ends_s else ends_s + rng.choice(kinds[1])
             late_s.append(ends_s - at_s)
     return float(np.percentile(late_s, 99))
 

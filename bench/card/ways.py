@@ -47,7 +47,7 @@ class Seat:
 
 
 def at_percent(percent: int) -> str:
-    """Under MPS with so much of the SMs."""
+    """Under MPS with this percentage of the SMs."""
     return f"{_PERCENT}{percent}"
 
 
@@ -56,7 +56,7 @@ def needs_mps(way: str) -> bool:
 
 
 def needs_region(way: str) -> bool:
-    """The one that the bench writes."""
+    """The region that the bench writes."""
     return way in (FIXED, FIXED_LOW, FIXED_ALONE)
 
 
@@ -65,15 +65,16 @@ def needs_daemon(way: str) -> bool:
 
 
 def company(way: str) -> str:
-    """Whoever shares a region, by hand or by a daemon. All under MPS, none, and some never run at the same time, and
-    what is learned of a tenant in one of these is not true in the others: so each has a region of its own."""
+    """Clients that share a region, written by the bench or by a daemon. All under MPS, none under MPS, and a mix never
+    run at the same time, and what is learned about a client in one of these does not apply to the others. Each
+    therefore has its own region."""
     if way in (ASIDE, BESIDE_LOW):
         return "mixed"
     return "alone" if way in (FIXED_ALONE, ALONE) else "pool"
 
 
 def environment(way: str, card: str, mps: Mps | None, library: Path | None, tenant: str = "") -> dict[str, str]:
-    """What a process is started with. ``tenant``: the path of its page."""
+    """Environment of a process. ``tenant``: path of its page."""
     if needs_mps(way):
         assert mps is not None
         percent = int(way.removeprefix(_PERCENT)) if way.startswith(_PERCENT) else 100

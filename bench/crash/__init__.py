@@ -1,1 +1,1 @@
-"""Kills the service, and what belongs to it, and checks that nothing is lost and nothing runs twice."""
+"""Kills the service and its processes, and checks that no job is lost or runs twice."""

@@ -19,7 +19,7 @@ POINTS = (
 
 
 class Bomb:
-    """Counts passings of one point."""
+    """Counts how often one point is passed."""
 
     def __init__(self, point: str, nth: int) -> None:
         self._point = point

@@ -1,6 +1,6 @@
-"""One service, many lives: each ends by a kill -9 at a chosen point, and jobs keep coming.
+"""One service that is killed many times with kill -9 at chosen points, while jobs keep arriving.
 
-At the end the ledger that the tasks wrote is held against what the service says.
+At the end, the ledger that the tasks wrote is compared with the jobs that the service reports.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from gpusquad.client.errors import ApiError, ServiceUnreachable
 
 WORKER = str(Path(__file__).with_name("worker.py"))
 OTHERS = ("supervisor", "task", "agent", "server")
-"""What is killed from outside, at a random instant."""
+"""Processes that are killed from outside at a random instant."""
 LONGEST_LIFE_S = 3.0
 
 
 @dataclass
 class Tally:
-    """What the ledger and the service say at the end."""
+    """Result of the ledger and of the service at the end."""
 
     injections: int = 0
     by_point: Counter = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class Trial:
         options = ["--simulate", str(cards), *(["--database", database] if database else [])]
         self.home = home
         self.service = RunningService(home, *options, module=("-m", "bench.crash.dying_service"))
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.tally = Tally()
         self._keys: dict[str, dict[str, Any]] = {}
         """Every submission by its key, whether it was answered or not."""
@@ -75,7 +75,7 @@ class Trial:
         self._audit()
         return self.tally
 
-    # -- one life --------------------------------------------------------------------------------------------------
+    # -- one run of the service -------------------------------------------------------------------------------------
 
     def _life(self, point: str) -> None:
         """Start, give it work, and see it die."""
@@ -89,22 +89,22 @@ class Trial:
         if shooter is not None:
             shooter.join()
         if self.service.is_alive():
-            self.service.kill()  # its point was not passed often enough; any instant is a good one to die
+            self.service.kill()  # its point was not passed often enough, so kill it now
 
     def _nth(self, point: str) -> int:
         """Which passing: early ones are the start, later ones the middle of work."""
-        return self.dice.randint(1, 25 if point.startswith("write") else 8)
+        return self.rng.randint(1, 25 if point.startswith("write") else 8)
 
     def _work(self) -> bool:
-        """A few requests; says whether it makes sense to go on."""
+        """Send a few requests. Return whether it makes sense to continue."""
         assert self.service.process is not None
         try:
             for key in [key for key in self._keys if key not in self._ids]:
                 self._send(key)
             if len(self._open()) < 12:
                 self._send(self._new_key())
-            if self._ids and self.dice.random() < 0.2:
-                self._cancel(self.dice.choice(list(self._ids.values())))
+            if self._ids and self.rng.random() < 0.2:
+                self._cancel(self.rng.choice(list(self._ids.values())))
         except (ServiceUnreachable, ApiError, OSError):
             return self.service.is_alive()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -113,10 +113,10 @@ class Trial:
 
     def _new_key(self) -> str:
         key = f"key-{len(self._keys)}"
-        kind = self.dice.random()
+        kind = self.rng.random()
         self._keys[key] = {
             "name": key, "gpus": 1 if kind < 0.6 else 2, "count": 2 if kind > 0.4 else 1, "workdir": str(self.home),
-            "command": [sys.executable, WORKER, f"{self.dice.uniform(0.05, 0.6):.2f}", "1" if kind > 0.85 else "0"],
+            "command": [sys.executable, WORKER, f"{self.rng.uniform(0.05, 0.6):.2f}", "1" if kind > 0.85 else "0"],
             "retries": {"count": 1, "backoff": 0}, "estimate": 5, "checkpoint": {"grace": 0.5},
         }  # fmt: skip
         return key
@@ -129,7 +129,7 @@ class Trial:
         try:
             self.service.client.jobs.cancel(job_id)
         except ApiError as error:
-            if error.status != 409:  # it is over already
+            if error.status != 409:  # it has already ended
                 raise
 
     def _open(self) -> list[Any]:
@@ -139,16 +139,16 @@ class Trial:
     # -- from outside ----------------------------------------------------------------------------------------------
 
     def _shoot_later(self, target: str) -> threading.Thread:
-        thread = threading.Thread(target=self._shoot, args=(target, self.dice.uniform(0.1, 2.0)), daemon=True)
+        thread = threading.Thread(target=self._shoot, args=(target, self.rng.uniform(0.1, 2.0)), daemon=True)
         thread.start()
         return thread
 
     def _shoot(self, target: str, after_s: float) -> None:
-        time.sleep(after_s)  # a random instant is what is wanted
+        time.sleep(after_s)  # the instant is random on purpose
         victims = self._victims(target)
         if victims:
             try:
-                os.kill(self.dice.choice(victims), signal.SIGKILL)
+                os.kill(self.rng.choice(victims), signal.SIGKILL)
             except ProcessLookupError:
                 return
 

@@ -1,4 +1,4 @@
-"""A task that keeps a ledger: one line when it starts, one when it ends; locks show whether two of it ever overlap."""
+"""A task that writes a ledger: one line at its start, one at its end. Locks show whether two instances ever overlap."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ def note(*words: object) -> None:
 
 
 def hold(name: str) -> None:
-    """The kernel lets go of it when this process is gone, however it goes."""
+    """The kernel releases the lock when this process ends in any way."""
     descriptor = os.open(f"locks/{name}", os.O_WRONLY | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,1 +1,1 @@
-"""Throughput on a real control plane: what a scheduler does, and what the API server could take."""
+"""Throughput on a real control plane: schedulers, and the limit of the API server."""

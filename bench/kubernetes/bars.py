@@ -17,7 +17,7 @@ WIDTH_OF_FILES = 140
 
 
 class Bars:
-    """One bar at a time, under a line that says which part of the bench it is."""
+    """One progress bar at a time, under a line that names the part of the bench."""
 
     def __init__(self) -> None:
         columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
@@ -47,7 +47,7 @@ class Bars:
 
 @dataclass
 class Bar:
-    """``one`` for each that is done, or ``at`` for how many are."""
+    """``one`` is called for each completed item, or ``at`` with the number of completed items."""
 
     _progress: Progress
     _task: TaskID

@@ -1,4 +1,4 @@
-"""The schedulers that are measured: each is started on a plane, asked what it cost, and stopped."""
+"""The measured schedulers: each is started on a control plane, measured and stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from bench.kubernetes.metrics import fetch, quantile
 from bench.kubernetes.usage import Usage
-from bench.kubernetes.wire import Door
+from bench.kubernetes.wire import ApiServer
 from tests.kube.daemons import Daemon
 from tests.kube.plane import ControlPlane
 
@@ -23,9 +23,9 @@ class Contender(ABC):
 
     name: ClassVar[str]
     scheduler_name: ClassVar[str]
-    """What pods that it shall bind have in their spec."""
+    """Fields of the spec of pods that it should bind."""
     native_gangs: ClassVar[bool]
-    """Whether it reads Kubernetes' own PodGroups; else the label of the coscheduling plugin says who is of one gang."""
+    """Whether it reads native PodGroups. Otherwise the label of the coscheduling plugin names the gang."""
 
     def start(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -58,7 +58,7 @@ class Contender(ABC):
     @property
     @abstractmethod
     def decision_p99_s(self) -> float | None:
-        """From when it takes up a pod until it knows the node, without the write; None where it does not tell."""
+        """Time from taking a pod to choosing its node, without the write; None if the scheduler does not report it."""
 
 
 class KubeScheduler(Contender):
@@ -74,8 +74,8 @@ class KubeScheduler(Contender):
 
     @property
     def decision_p99_s(self) -> float | None:
-        door = Door(self._plane.url, self._plane.certificate, "")
-        text = fetch(self._plane.scheduler_metrics, door.tls())
+        server = ApiServer(self._plane.url, self._plane.certificate, "")
+        text = fetch(self._plane.scheduler_metrics, server.tls())
         return quantile(text, "scheduler_scheduling_algorithm_duration_seconds", 0.99)
 
 
@@ -100,7 +100,7 @@ class Gpusquad(Contender):
 
     @property
     def decision_p99_s(self) -> float | None:
-        """Of whole cycles, each of which decides for all pods that came since the last one."""
+        """Time of whole cycles. Each decides for all pods that arrived since the last one."""
         home = self._plane.folder / "gpusquad"
         url = json.loads((home / "server.json").read_text())["url"]
         text = fetch(f"{url}/metrics", ssl.create_default_context(), (home / "token").read_text().strip())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.kubernetes.bars import Bars
 from bench.kubernetes.metrics import fetch, writes
-from bench.kubernetes.wire import Door, Request, send
+from bench.kubernetes.wire import ApiServer, Request, send
 from tests.kube.plane import PODGROUPS, ControlPlane, Settings, fake_node, ready_names
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -21,8 +21,8 @@ CREATORS = 32
 NODES_S = 300.0
 QUIET_S = 2.0
 LEASE_S = 400
-"""Ten times a kubelet's: on a machine that is busy to the last core the fake nodes would else be taken for dead, and
-their signs of life would cost the slower scheduler more than the faster one."""
+"""Ten times that of a kubelet. Otherwise the fake nodes would be considered dead on a fully busy machine, and their
+heartbeats would cost the slower scheduler more than the faster one."""
 
 
 @dataclass(frozen=True)
@@ -43,47 +43,47 @@ class Size:
 def cluster(size: Size, bars: Bars, *, pods_run: bool = False) -> Iterator[ControlPlane]:
     """A fresh control plane with its fake nodes."""
     with ControlPlane(Settings(kwok=True, pods_run=pods_run, fake_lease_s=LEASE_S)) as plane:
-        door = admin(plane)
+        server = admin(plane)
         names = [f"node-{number}" for number in range(size.nodes)]
-        requests = ((name, door.post(NODES, fake_node(name, size.gpus_per_node, {}))) for name in names)
+        requests = ((name, server.post(NODES, fake_node(name, size.gpus_per_node, {}))) for name in names)
         with bars.bar("nodes", size.nodes) as bar:
-            send(door, requests, CREATORS, bar.one)
+            send(server, requests, CREATORS, bar.one)
         _wait_for_nodes(plane, size.nodes, bars)
         yield plane
 
 
-def admin(plane: ControlPlane) -> Door:
-    return Door(plane.url, plane.certificate, plane.token())
+def admin(plane: ControlPlane) -> ApiServer:
+    return ApiServer(plane.url, plane.certificate, plane.token())
 
 
-def singles(door: Door, scheduler: str, count: int) -> Iterator[Request]:
+def singles(server: ApiServer, scheduler: str, count: int) -> Iterator[Request]:
     for number in range(count):
         name = f"pod-{number}"
-        yield name, door.post(PODS, pod(name, scheduler))
+        yield name, server.post(PODS, pod(name, scheduler))
 
 
-def gangs(door: Door, scheduler: str, count: int, each: int, *, native: bool) -> Iterator[Request]:
-    """The pods of each gang one after the other, after its group where the group is Kubernetes' own."""
+def gangs(server: ApiServer, scheduler: str, count: int, each: int, *, native: bool) -> Iterator[Request]:
+    """The pods of each gang in order, after the PodGroup if it is native."""
     for number in range(count):
         group = f"{GANG}{number}"
         for member in range(each):
             name = f"{group}-{member}"
-            yield name, door.post(PODS, pod(name, scheduler, group, native=native))
+            yield name, server.post(PODS, pod(name, scheduler, group, native=native))
 
 
-def groups(door: Door, count: int, each: int) -> Iterator[Request]:
+def groups(server: ApiServer, count: int, each: int) -> Iterator[Request]:
     """Kubernetes' own groups."""
     for number in range(count):
         spec = {"schedulingPolicy": {"gang": {"minCount": each}}}
-        yield f"{GANG}{number}", door.post(GROUPS, {"metadata": {"name": f"{GANG}{number}"}, "spec": spec})
+        yield f"{GANG}{number}", server.post(GROUPS, {"metadata": {"name": f"{GANG}{number}"}, "spec": spec})
 
 
-def bindings(door: Door, pods: list[str], nodes: int) -> Iterator[Request]:
+def bindings(server: ApiServer, pods: list[str], nodes: int) -> Iterator[Request]:
     """Round the nodes."""
     for number, name in enumerate(pods):
         target = {"kind": "Node", "name": f"node-{number % nodes}"}
         content = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
-        yield name, door.post(f"{PODS}/{name}/binding", content)
+        yield name, server.post(f"{PODS}/{name}/binding", content)
 
 
 def pod(name: str, scheduler: str, group: str = "", *, native: bool = False) -> dict:
@@ -112,6 +112,6 @@ def _wait_for_nodes(plane: ControlPlane, count: int, bars: Bars) -> None:
 
 def _node_writes(plane: ControlPlane) -> int:
     """Whoever lags behind still writes to nodes that are ready already."""
-    door = admin(plane)
-    counts = writes(fetch(f"{door.url}/metrics", door.tls(), door.token))
+    server = admin(plane)
+    counts = writes(fetch(f"{server.url}/metrics", server.tls(), server.token))
     return sum(count for what, count in counts.items() if "/nodes" in what)

@@ -1,4 +1,4 @@
-"""Reads Prometheus' text format, as far as is needed here: counters with labels, and quantiles of histograms."""
+"""Parser of Prometheus' text format for counters with labels and quantiles of histograms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_buckets(below: Mapping[float, float], part: float) -> float | None:
 
 
 def writes(text: str) -> Counter[str]:
-    """Requests to an API server that changed something, by what they changed."""
+    """Successful writes to an API server, by method and resource."""
     found: Counter[str] = Counter()
     for labels, value in samples(text, "apiserver_request_total"):
         if labels["verb"] in WRITES and labels["code"].startswith("2"):

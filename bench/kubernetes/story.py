@@ -1,7 +1,7 @@
-"""A gang for the whole cluster arrives behind running jobs, and small jobs keep coming: who starts when.
+"""A gang for the whole cluster arrives behind running jobs while small jobs keep arriving: start time of each.
 
-Eight cards; four are taken for a while and four for twice as long. The gang needs all eight. Small jobs of two kinds
-come all the time: *short* ones that are over before the gang could start anyway, and *long* ones that are not.
+Eight cards: four are in use for some time, four for twice as long. The gang needs all eight. Small jobs of two kinds
+arrive continuously: *short* ones that end before the gang can start, and *long* ones that do not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHORT_JOBS, LONG_JOBS = 8, 8
 
 
 @dataclass
-class Told:
+class StoryResult:
     """Seconds since the gang came."""
 
     gang_s: float = 0.0
@@ -37,41 +37,41 @@ class Told:
 
 
 def play(plane: ControlPlane, scheduler: str, promise: Callable[[], float | None] = lambda: None,
-         timeout_s: float = 90.0) -> Told:  # fmt: skip
-    """``promise`` is asked a moment after the gang came: seconds from then until it is promised to start."""
+         timeout_s: float = 90.0) -> StoryResult:  # fmt: skip
+    """``promise`` is called shortly after the gang arrived and returns the seconds until its reserved start."""
     for index in range(4):
         _pod(plane, scheduler, f"brief-{index}", BRIEF_S)
         _pod(plane, scheduler, f"lasting-{index}", LONG_S)
     _until_bound(plane, [f"{kind}-{index}" for kind in ("brief", "lasting") for index in range(4)])
     gang = {"metadata": {"name": "gang"}, "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}}}
     plane.admin.post(GROUPS, gang)
-    began = time.monotonic()
+    start_s = time.monotonic()
     for index in range(GANG):
         _pod(plane, scheduler, f"gang-{index}", 3, group="gang")
-    told = Told()
-    told.promised_s = promise()
-    if told.promised_s is not None:
-        told.promised_s += time.monotonic() - began
+    result = StoryResult()
+    result.promised_s = promise()
+    if result.promised_s is not None:
+        result.promised_s += time.monotonic() - start_s
     for index in range(max(SHORT_JOBS, LONG_JOBS)):
         _pod(plane, scheduler, f"short-{index}", SHORT_JOB_S)
         _pod(plane, scheduler, f"long-{index}", LONG_JOB_S)
-    return _watch(plane, told, began, timeout_s)
+    return _watch(plane, result, start_s, timeout_s)
 
 
-def _watch(plane: ControlPlane, told: Told, began: float, timeout_s: float) -> Told:
+def _watch(plane: ControlPlane, result: StoryResult, start_s: float, timeout_s: float) -> StoryResult:
     def note(pods: list[dict[str, Any]]) -> bool:
-        now = time.monotonic() - began
+        now = time.monotonic() - start_s
         for pod in pods:
             if pod["spec"].get("nodeName"):
-                told.bound.setdefault(pod["metadata"]["name"], now)
-        return all(f"gang-{index}" in told.bound for index in range(GANG))
+                result.bound.setdefault(pod["metadata"]["name"], now)
+        return all(f"gang-{index}" in result.bound for index in range(GANG))
 
     plane.admin.until(PODS, note, timeout_s)
-    told.gang_s = max(told.bound[f"gang-{index}"] for index in range(GANG))
-    before = [name for name, at in told.bound.items() if at < told.gang_s]
-    told.short_before = sum(name.startswith("short-") for name in before)
-    told.long_before = sum(name.startswith("long-") for name in before)
-    return told
+    result.gang_s = max(result.bound[f"gang-{index}"] for index in range(GANG))
+    before = [name for name, at in result.bound.items() if at < result.gang_s]
+    result.short_before = sum(name.startswith("short-") for name in before)
+    result.long_before = sum(name.startswith("long-") for name in before)
+    return result
 
 
 def _until_bound(plane: ControlPlane, names: list[str]) -> None:

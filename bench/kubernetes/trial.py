@@ -1,4 +1,4 @@
-"""One measurement on one fresh control plane: who bound how many pods in which time, and what each program spent."""
+"""One measurement on one fresh control plane: pods bound over time, and the CPU time of each program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.kubernetes.contenders import Contender
 from bench.kubernetes.load import CREATORS, GANG, PODS, Size, admin, bindings, cluster, gangs, groups, pod, singles
 from bench.kubernetes.metrics import fetch, writes
 from bench.kubernetes.usage import Usage
-from bench.kubernetes.watcher import Seen, Watcher
+from bench.kubernetes.watcher import BoundPods, Watcher
 from bench.kubernetes.wire import Request, send
 from tests.kube.plane import ControlPlane
 
@@ -25,7 +25,7 @@ NOBODY = "nobody"  # a scheduler that does not exist
 
 @dataclass(frozen=True)
 class Trial:
-    """Seconds are of the wall where nothing else is said."""
+    """Seconds are wall-clock time unless stated otherwise."""
 
     kind: str
     asked: int
@@ -36,7 +36,7 @@ class Trial:
     """By program, from before the start until the last binding."""
     resident_mib: dict[str, float]
     writes: dict[str, int]
-    """What the API server was made to change meanwhile, the most frequent first."""
+    """Writes of the API server during the measurement, the most frequent first."""
     load: float
     """Average of the last minute before; whatever else the machine did is in it."""
     overfull_nodes: int = 0
@@ -53,7 +53,7 @@ class Trial:
 
     @property
     def cpu_ms_per_pod(self) -> float:
-        """Of everybody: what a busy neighbour changes less than the rate."""
+        """Total over all programs. Other work on the machine changes it less than the rate."""
         return 1e3 * sum(self.cpu_s.values()) / max(1, self.bound)
 
     def as_json(self) -> dict[str, Any]:
@@ -71,10 +71,10 @@ def waiting(contender: Contender, size: Size, bars: Bars, *, pods_run: bool = Fa
 def waiting_gangs(contender: Contender, size: Size, bars: Bars) -> Trial:
     """The same in gangs, marked as the contender reads them."""
     with cluster(size, bars) as plane:
-        door, native = admin(plane), contender.native_gangs
+        server, native = admin(plane), contender.native_gangs
         if native:
-            _create(plane, groups(door, size.gangs, size.gang), size.gangs, bars)
-        pods = gangs(door, contender.scheduler_name, size.gangs, size.gang, native=native)
+            _create(plane, groups(server, size.gangs, size.gang), size.gangs, bars)
+        pods = gangs(server, contender.scheduler_name, size.gangs, size.gang, native=native)
         _create(plane, pods, size.gangs * size.gang, bars)
         return _bind_waiting(f"{contender.name}, gangs waiting", contender, plane, size, size.gangs * size.gang,
                              bars)  # fmt: skip
@@ -84,9 +84,9 @@ def _bind_waiting(kind: str, contender: Contender, plane: ControlPlane, size: Si
                   bars: Bars) -> Trial:  # fmt: skip
     ledger = Ledger(plane)
     with Watcher(admin(plane), count) as watcher, bars.bar("bound", count) as bar, contender.at_work(plane):
-        seen = watcher.wait(bar.at)
-        spent = ledger.close(seen)
-        return Trial(kind, count, len(seen.at_s), seen.span_s, **spent, **faults(plane, size),
+        bound_pods = watcher.wait(bar.at)
+        spent = ledger.close(bound_pods)
+        return Trial(kind, count, len(bound_pods.at_s), bound_pods.span_s, **spent, **faults(plane, size),
                      decision_p99_ms=_p99_ms(contender))  # fmt: skip
 
 
@@ -94,29 +94,29 @@ def arriving(contender: Contender, size: Size, bars: Bars) -> Trial:
     """Pods are made as fast as the API server takes them, while the scheduler runs."""
     created_s: dict[str, float] = {}
     with cluster(size, bars) as plane, contender.at_work(plane):
-        door = admin(plane)
+        server = admin(plane)
         _wait_for_one(plane, contender)
         ledger = Ledger(plane)
-        with Watcher(door, size.pods) as watcher, bars.bar("bound", size.pods) as bar:
+        with Watcher(server, size.pods) as watcher, bars.bar("bound", size.pods) as bar:
             began_s = time.monotonic()
-            pods = singles(door, contender.scheduler_name, size.pods)
-            send(door, pods, CREATORS, lambda name: created_s.setdefault(name, time.monotonic()))
+            pods = singles(server, contender.scheduler_name, size.pods)
+            send(server, pods, CREATORS, lambda name: created_s.setdefault(name, time.monotonic()))
             created_per_s = size.pods / (time.monotonic() - began_s)
-            seen = watcher.wait(bar.at)
-            spent = ledger.close(seen)
-        waits_ms = [1e3 * max(0.0, at_s - created_s[name]) for name, at_s in seen.at_s.items()]
+            bound_pods = watcher.wait(bar.at)
+            spent = ledger.close(bound_pods)
+        waits_ms = [1e3 * max(0.0, at_s - created_s[name]) for name, at_s in bound_pods.at_s.items()]
         p50, p99 = (float(value) for value in np.percentile(waits_ms, (50, 99)))
-        return Trial(f"{contender.name}, singles arriving", size.pods, len(seen.at_s), seen.span_s, **spent,
+        return Trial(f"{contender.name}, singles arriving", size.pods, len(bound_pods.at_s), bound_pods.span_s, **spent,
                      **faults(plane, size), decision_p99_ms=_p99_ms(contender), created_per_s=created_per_s,
                      wait_p50_ms=p50, wait_p99_ms=p99)  # fmt: skip
 
 
 def ceiling(size: Size, in_flight: Iterable[int], bars: Bars, *, pods_run: bool = False) -> list[Trial]:
-    """Bindings alone, decided by nobody; the pods are divided among the numbers in flight, on one plane."""
+    """Bindings without a scheduler. The pods are divided among the numbers in flight, on one control plane."""
     numbers = list(in_flight)
     with cluster(size, bars, pods_run=pods_run) as plane:
-        door = admin(plane)
-        _create(plane, singles(door, NOBODY, size.pods), size.pods, bars)
+        server = admin(plane)
+        _create(plane, singles(server, NOBODY, size.pods), size.pods, bars)
         names = [f"pod-{number}" for number in range(size.pods)]
         each = size.pods // len(numbers)
         parts = [names[begin : begin + each] for begin in range(0, each * len(numbers), each)]
@@ -126,19 +126,19 @@ def ceiling(size: Size, in_flight: Iterable[int], bars: Bars, *, pods_run: bool 
 
 def _bind_all(plane: ControlPlane, size: Size, pods: list[str], in_flight: int, bars: Bars, *,
               pods_run: bool) -> Trial:  # fmt: skip
-    door, at_s = admin(plane), {}
-    requests = list(bindings(door, pods, size.nodes))
+    server, at_s = admin(plane), {}
+    requests = list(bindings(server, pods, size.nodes))
     ledger = Ledger(plane)
     with bars.bar(f"bound, {in_flight} in flight", len(pods)) as bar:
-        send(door, requests, in_flight, lambda name: (at_s.setdefault(name, time.monotonic()), bar.one()))
-        seen = Seen(at_s, None)  # by the answers: a watch would cost what it is to measure
-        spent = ledger.close(seen)
+        send(server, requests, in_flight, lambda name: (at_s.setdefault(name, time.monotonic()), bar.one()))
+        bound_pods = BoundPods(at_s, None)  # read from the answers, because a watch would distort the measurement
+        spent = ledger.close(bound_pods)
     kind = f"bindings alone, {in_flight} in flight" + (", running" if pods_run else "")
-    return Trial(kind, len(pods), len(at_s), seen.span_s, **spent)
+    return Trial(kind, len(pods), len(at_s), bound_pods.span_s, **spent)
 
 
 class Ledger:
-    """What every program has spent between now and ``close``."""
+    """CPU time of every program between now and ``close``."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -146,8 +146,8 @@ class Ledger:
         self._writes = self._all_writes()
         self._cpu_s = {name: usage.cpu_s for name, usage in self._usages().items()}
 
-    def close(self, seen: Seen) -> dict[str, Any]:
-        usages = self._usages() | ({"watcher": seen.usage} if seen.usage else {})
+    def close(self, bound_pods: BoundPods) -> dict[str, Any]:
+        usages = self._usages() | ({"watcher": bound_pods.usage} if bound_pods.usage else {})
         cpu_s = {name: round(usage.cpu_s - self._cpu_s.get(name, 0.0), 2) for name, usage in usages.items()}
         changed = self._all_writes() - self._writes
         return {
@@ -163,12 +163,13 @@ class Ledger:
         }
 
     def _all_writes(self) -> Counter[str]:
-        door = admin(self._plane)
-        return writes(fetch(f"{door.url}/metrics", door.tls(), door.token))
+        server = admin(self._plane)
+        return writes(fetch(f"{server.url}/metrics", server.tls(), server.token))
 
 
 def faults(plane: ControlPlane, size: Size) -> dict[str, Any]:
-    """Speed is no merit in a scheduler that puts two pods on one card, or half a gang anywhere."""
+    """Check the placements: the speed of a scheduler that puts two pods on one card or binds part of a gang is
+    invalid."""
     on_node, in_gang = Counter(), Counter()
     for item in plane.admin.get(PODS)["items"]:
         if node := item["spec"].get("nodeName"):

@@ -1,4 +1,4 @@
-"""What processes cost, from /proc: CPU time and memory."""
+"""CPU time and memory of processes, from /proc."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Usage:
 
     @classmethod
     def of_self(cls) -> Self:
-        """This process alone: what it started is counted for itself."""
+        """This process only; its child processes are counted separately."""
         return cls._sum([os.getpid()], with_ended_children=False)
 
     @classmethod

@@ -16,7 +16,7 @@ from typing import Self
 from urllib.parse import urlencode
 
 from bench.kubernetes.usage import Usage
-from bench.kubernetes.wire import Door
+from bench.kubernetes.wire import ApiServer
 
 BOUND = "/api/v1/namespaces/default/pods?" + urlencode({"watch": "true", "fieldSelector": "spec.nodeName!="})
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -30,7 +30,7 @@ READ_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
-class Seen:
+class BoundPods:
     """When which pod was bound, by the clock that all processes share (``time.monotonic``)."""
 
     at_s: dict[str, float]
@@ -45,15 +45,15 @@ class Seen:
 class Watcher:
     """``with Watcher(door, 100) as watcher`` sees from the beginning of the block; ``wait`` is for the last binding."""
 
-    def __init__(self, door: Door, expected: int) -> None:
+    def __init__(self, server: ApiServer, expected: int) -> None:
         self._told, self._tells = multiprocessing.Pipe()
         self._process = multiprocessing.get_context("spawn").Process(
-            target=_watch, args=(door, expected, self._tells), daemon=True
+            target=_watch, args=(server, expected, self._tells), daemon=True
         )
 
     def __enter__(self) -> Self:
         self._process.start()
-        self._tells.close()  # it is the watcher's alone: if that dies, whoever waits is told
+        self._tells.close()  # owned by the watcher; if it dies, the reader gets an end of file
         assert self._told.recv() == 0  # it watches
         return self
 
@@ -61,18 +61,18 @@ class Watcher:
         self._process.kill()
         self._process.join()
 
-    def wait(self, progress: Callable[[int], object]) -> Seen:
+    def wait(self, progress: Callable[[int], object]) -> BoundPods:
         """Until all are bound, or none has been for a while."""
-        while not isinstance(told := self._told.recv(), Seen):
+        while not isinstance(told := self._told.recv(), BoundPods):
             progress(told)
         progress(len(told.at_s))
         return told
 
 
-def _watch(door: Door, expected: int, told: Connection) -> None:
+def _watch(server: ApiServer, expected: int, told: Connection) -> None:
     at_s: dict[str, float] = {}
     tell_s = 0.0
-    for line, now_s in _events(door, lambda: told.send(len(at_s))):
+    for line, now_s in _events(server, lambda: told.send(len(at_s))):
         if line.startswith(ADDED):
             at_s.setdefault(value_in(line, NAME), now_s)
             if len(at_s) >= expected:
@@ -80,16 +80,16 @@ def _watch(door: Door, expected: int, told: Connection) -> None:
         if now_s > tell_s:
             told.send(len(at_s))
             tell_s = now_s + TOLD_EVERY_S
-    told.send(Seen(at_s, Usage.of_self()))
+    told.send(BoundPods(at_s, Usage.of_self()))
 
 
-def _events(door: Door, begun: Callable[[], object]) -> Iterator[tuple[bytes, float]]:
+def _events(server: ApiServer, begun: Callable[[], object]) -> Iterator[tuple[bytes, float]]:
     """Until none comes any more. A busy API server drops watchers that it could not serve at once: they come back, and
     go on where they were."""
     version = ""
-    headers = {"Authorization": f"Bearer {door.token}", "Accept": METADATA_ONLY}
+    headers = {"Authorization": f"Bearer {server.token}", "Accept": METADATA_ONLY}
     while True:
-        connection = http.client.HTTPSConnection(*door.address, context=door.tls(), timeout=STALLED_S)
+        connection = http.client.HTTPSConnection(*server.address, context=server.tls(), timeout=STALLED_S)
         connection.request("GET", BOUND + (f"&resourceVersion={version}" if version else ""), headers=headers)
         stream = connection.getresponse()
         assert stream.status == 200, stream.read()

@@ -1,7 +1,7 @@
-"""Many small requests to one API server, as cheaply as Python can: ready-made bytes over a few open connections.
+"""Client for many small requests to one API server with little CPU time: prepared bytes over a few open connections.
 
-The machine that is measured also runs this client, so what it costs is taken from what is measured. A general HTTP
-library spends several times as much a request.
+The client runs on the measured machine, so its cost reduces the measured rate. A general HTTP library needs several
+times as much CPU time per request.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
 
 @dataclass(frozen=True)
-class Door:
-    """Where the API server is, and who knocks."""
+class ApiServer:
+    """Address of the API server, and credentials."""
 
     url: str
     certificate: Path
@@ -49,21 +49,21 @@ class Door:
 
 
 class Failed(Exception):
-    """The server refused one of the requests."""
+    """The server refused a request."""
 
 
 Request = tuple[str, bytes]
-"""What it is about, and what is sent."""
+"""Name of the object, and the request bytes."""
 Note = Callable[[str], object]
 
 
-def send(door: Door, requests: Iterable[Request], in_flight: int, note: Note) -> None:
-    """Sends all of them, ``in_flight`` at a time; ``note`` is told of each when it has been answered."""
-    uvloop.run(_send(door, iter(requests), in_flight, note))
+def send(server: ApiServer, requests: Iterable[Request], in_flight: int, note: Note) -> None:
+    """Send all requests, ``in_flight`` at a time. ``note`` is called for each when it is answered."""
+    uvloop.run(_send(server, iter(requests), in_flight, note))
 
 
-async def _send(door: Door, requests: Iterator[Request], in_flight: int, note: Note) -> None:
-    loop, tls, (host, port) = asyncio.get_running_loop(), door.tls(), door.address
+async def _send(server: ApiServer, requests: Iterator[Request], in_flight: int, note: Note) -> None:
+    loop, tls, (host, port) = asyncio.get_running_loop(), server.tls(), server.address
     lanes = [_Lane(requests, note, loop.create_future()) for _ in range(in_flight)]
     opened = [await loop.create_connection(lambda lane=lane: lane, host, port, ssl=tls) for lane in lanes]
     try:
@@ -76,7 +76,7 @@ async def _send(door: Door, requests: Iterator[Request], in_flight: int, note: N
 
 
 class _Lane(asyncio.Protocol):
-    """One connection with one request on its way."""
+    """One connection with one request in flight."""
 
     def __init__(self, requests: Iterator[Request], note: Note, done: asyncio.Future[None]) -> None:
         self.done = done

@@ -1,4 +1,5 @@
-"""The usual ways to tell the remaining time from a count of steps. Each is told what the agent saw, once a second."""
+"""The usual methods to compute the remaining time from a step count. Each gets the agent's observations, once per
+second."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class Baseline(Protocol):
 
 
 class Elapsed:
-    """The time so far by the steps so far; what most people work out in their head."""
+    """Elapsed time divided by completed steps: the simplest method."""
 
     def __init__(self) -> None:
         self._step = 0

@@ -9,11 +9,11 @@ from torch import Tensor, nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 import gpusquad
-from bench.progress_jobs.kit import Deadline, Diary, arguments, fast, seconds_for
+from bench.progress_jobs.kit import Deadline, StepRecord, arguments, fast, seconds_for
 
 BATCH, SIDE, CLASSES = 256, 96, 100
 COMPILED_RATIO = 0.75
-"""A compiled step against one that is not, about; only sets how many steps fill the time."""
+"""Approximate time of a compiled step relative to an eager one; it only sets how many steps fill the time."""
 
 
 class Cell(nn.Module):
@@ -38,7 +38,7 @@ def network() -> nn.Module:
 
 def main() -> None:
     asked = arguments()
-    diary, deadline = Diary(asked.truth), Deadline(asked.seconds)
+    step_record, deadline = StepRecord(asked.truth), Deadline(asked.seconds)
     fast()
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -60,11 +60,11 @@ def main() -> None:
         loss = step(compiled)
         if done % 10 == 0 or done < 5:
             loss.item()
-        diary.step()
+        step_record.step()
         gpusquad.progress(done, total)
         deadline.check()
     torch.cuda.synchronize()
-    diary.write()
+    step_record.write()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The remaining time as it was foretold and as it was, for people: one SVG file without a library."""
+"""Predicted and actual remaining time as one SVG file without a library."""
 
 from __future__ import annotations
 

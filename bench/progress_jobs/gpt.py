@@ -8,7 +8,7 @@ from pathlib import Path
 import torch  # pyright: ignore[reportMissingImports]
 
 import gpusquad
-from bench.progress_jobs.kit import Deadline, Diary, arguments, fast, seconds_for
+from bench.progress_jobs.kit import Deadline, StepRecord, arguments, fast, seconds_for
 from bench.progress_jobs.network import LanguageModel, learn, text
 
 BATCH, LENGTH = 32, 512
@@ -18,7 +18,7 @@ LOOKS, LOOK_S = 8, 2.0
 
 def main() -> None:
     asked = arguments()
-    diary, deadline = Diary(asked.truth), Deadline(asked.seconds)
+    step_record, deadline = StepRecord(asked.truth), Deadline(asked.seconds)
     fast()
     model = LanguageModel().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
@@ -40,18 +40,18 @@ def main() -> None:
             loss = learn(model, optimizer, text(BATCH, LENGTH))
             if done % 10 == 0:
                 loss.item()
-            diary.step()
+            step_record.step()
             gpusquad.progress(done, total)
             if done % every == 0:
-                diary.event("look")
+                step_record.event("look")
                 look(batches)
             if done % (2 * every) == 0:
-                diary.event("save")
+                step_record.event("save")
                 torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, Path(folder, "last.pt"))
             deadline.check()
         torch.cuda.synchronize()
-        diary.event("done")
-    diary.write()
+        step_record.event("done")
+    step_record.write()
 
 
 if __name__ == "__main__":

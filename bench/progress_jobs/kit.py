@@ -1,4 +1,4 @@
-"""What the training programs share: their arguments, a note of when each step really ended, and how they speed up."""
+"""Common code of the training programs: arguments, a record of when each step ended, and warm-up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import torch  # pyright: ignore[reportMissingImports]
 
 MAX_PAUSE_RATIO = 3.0
-"""A program that takes so many times as long as it was meant to gives up, and says so by its exit."""
+"""A program that takes this many times its intended time exits with an error code."""
 
 
-class Diary:
-    """When each step ended and what else happened, in microseconds, written when the program is over."""
+class StepRecord:
+    """End of each step and other events, in microseconds, written when the program ends."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class Diary:
 
 
 class Deadline:
-    """So that a slow card does not hold up what comes after this program."""
+    """Time limit of a program, so that a slow card does not delay the next one."""
 
     def __init__(self, seconds: float) -> None:
         self._until_s = time.monotonic() + MAX_PAUSE_RATIO * seconds + 60
@@ -46,9 +46,9 @@ class Deadline:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=60.0, help="about how long the training itself shall take")
-    parser.add_argument("--total", type=int, help="so many steps instead")
-    parser.add_argument("--truth", type=Path, help="where the real times of the steps go")
+    parser.add_argument("--seconds", type=float, default=60.0, help="approximate length of the training")
+    parser.add_argument("--total", type=int, help="number of steps, instead of --seconds")
+    parser.add_argument("--truth", type=Path, help="file for the actual end times of the steps")
     return parser.parse_args()
 
 
@@ -57,7 +57,7 @@ def now_us() -> int:
 
 
 def seconds_for(work: Callable[[], object], least_s: float = 0.8) -> float:
-    """How long one call takes when it is warm."""
+    """Time of one call after warm-up."""
     work()
     torch.cuda.synchronize()
     began_s, calls = time.perf_counter(), 0

@@ -1,5 +1,5 @@
-"""A small network that waits for its data: pictures are made by few workers, some much slower than others, and the
-workers start anew every epoch. Prints a line every few steps, as most programs do, and reports nothing else."""
+"""A small network that waits for its data. Few workers generate pictures, some much slower than others, and the workers
+restart every epoch. Prints a line every few steps, as most programs do, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 from torch.utils.data import DataLoader, Dataset  # pyright: ignore[reportMissingImports]
 
-from bench.progress_jobs.kit import Deadline, Diary, arguments, fast
+from bench.progress_jobs.kit import Deadline, StepRecord, arguments, fast
 
 BATCH, SIDE, CLASSES, WORKERS, EPOCHS = 32, 128, 10, 4, 5
 ITEM_S = 0.012
-"""About how long one picture takes in the middle; their spread is what makes the loader uneven."""
+"""Typical time of one picture. Its variation makes the loader uneven."""
 MEAN_RATIO = 1.13
 """The mean of that spread against its middle."""
 
 
 class Pictures(Dataset):
-    """Made, not read: the work stands for decoding and cropping."""
+    """Generated, not read: the work represents decoding and cropping."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -30,9 +30,9 @@ class Pictures(Dataset):
         return self._count
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
-        dice = np.random.default_rng(index)
-        until_s = time.perf_counter() + ITEM_S * float(dice.lognormal(0.0, 0.5))
-        picture = dice.standard_normal((3, SIDE, SIDE), dtype=np.float32)
+        rng = np.random.default_rng(index)
+        until_s = time.perf_counter() + ITEM_S * float(rng.lognormal(0.0, 0.5))
+        picture = rng.standard_normal((3, SIDE, SIDE), dtype=np.float32)
         while time.perf_counter() < until_s:
             picture = np.clip(picture * 1.01 - 0.005, -3, 3)
         return picture, index % CLASSES
@@ -40,7 +40,7 @@ class Pictures(Dataset):
 
 def main() -> None:
     asked = arguments()
-    diary, deadline = Diary(asked.truth), Deadline(asked.seconds)
+    step_record, deadline = StepRecord(asked.truth), Deadline(asked.seconds)
     fast()
     step_s = BATCH * ITEM_S * MEAN_RATIO / WORKERS
     steps = max(1, round((asked.total or asked.seconds / step_s) / EPOCHS))
@@ -54,13 +54,13 @@ def main() -> None:
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            diary.step()
+            step_record.step()
             if done % 5 == 0 or done == steps:
                 print(f"Epoch {epoch}/{EPOCHS} step {done}/{steps} loss {loss.item():.3f}", flush=True)
             deadline.check()
-        diary.event("epoch")
+        step_record.event("epoch")
     torch.cuda.synchronize()
-    diary.write()
+    step_record.write()
 
 
 if __name__ == "__main__":

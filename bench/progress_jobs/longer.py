@@ -1,5 +1,5 @@
-"""A language model on text that grows longer as it learns, in eight stages: every stage is slower than the one before.
-Draws a bar, as many programs do, and reports nothing else."""
+"""A language model on text that grows longer in eight stages: every stage is slower than the previous one. Draws a
+progress bar, as many programs do, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import torch  # pyright: ignore[reportMissingImports]
 
-from bench.progress_jobs.kit import Deadline, Diary, arguments, fast, seconds_for
+from bench.progress_jobs.kit import Deadline, StepRecord, arguments, fast, seconds_for
 from bench.progress_jobs.network import LanguageModel, learn, text
 
 BATCH = 32
@@ -16,7 +16,7 @@ LENGTHS = tuple(range(128, 1025, 128))
 
 def main() -> None:
     asked = arguments()
-    diary, deadline = Diary(asked.truth), Deadline(asked.seconds)
+    step_record, deadline = StepRecord(asked.truth), Deadline(asked.seconds)
     fast()
     model = LanguageModel().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
@@ -31,14 +31,14 @@ def main() -> None:
         loss = learn(model, optimizer, text(BATCH, length))
         if done % 10 == 0:
             loss.item()
-        diary.step()
+        step_record.step()
         if time.monotonic() - drawn_s > 0.3 or done == total:
             drawn_s = time.monotonic()
             print(_bar(done, total, drawn_s - began_s), end="", flush=True)
         deadline.check()
     torch.cuda.synchronize()
     print()
-    diary.write()
+    step_record.write()
 
 
 def _bar(done: int, total: int, elapsed_s: float) -> str:

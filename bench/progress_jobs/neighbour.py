@@ -1,4 +1,4 @@
-"""Somebody else on the same card, who comes and goes: matrix products without a pause, then nothing, then again."""
+"""A neighbour on the same card that starts and stops: matrix products without a pause, then idle, then again."""
 
 from __future__ import annotations
 

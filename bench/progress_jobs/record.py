@@ -1,4 +1,4 @@
-"""Runs a training program as a task runs, with the agent's own eyes on it once a second, and keeps what they saw."""
+"""Runs a training program as a task runs, observed by the agent's code once per second, and stores the observations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One program, by itself or with a neighbour who is there during these spans (seconds after the start)."""
+    """One program, alone or with a neighbour that runs during these spans (seconds after the start)."""
 
     program: str
     seconds: float
@@ -31,14 +31,14 @@ class Case:
 
 @dataclass(slots=True)
 class Recording:
-    """What came in, and when it really ended. All times in microseconds."""
+    """Observations and the actual end. All times in microseconds."""
 
     name: str
     started_us: int
     ended_us: int = 0
     code: int | None = None
     looks: list[tuple[int, int | None, int | None, int | None]] = field(default_factory=list)
-    """When the agent looked, and what it knew: step, total, when they last moved."""
+    """Time of each observation, and its values: step, total, time of their last change."""
     steps_us: list[int] = field(default_factory=list)
     """When each step really ended."""
     events: list[tuple[int, str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A recorded run once more, second by second: what each way of telling said then, beside what was true."""
+"""Replays a recorded run second by second: each method's prediction compared with the actual remaining time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAYS = (OURS, *BASELINES)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One second of a run: the true time left, and what was said."""
+    """One second of a run: the actual remaining time, and the predictions."""
 
     at_s: float
     left_s: float
@@ -41,7 +41,8 @@ class Replay:
     moments: list[Moment]
 
     def at(self, part: float) -> Moment:
-        """The second nearest to this part of the time from the first report to the end: nobody speaks before."""
+        """The second nearest to this fraction of the time from the first report to the end: no method predicts
+        before."""
         first_s = next((moment.at_s for moment in self.moments if any(moment.said_s.values())), 0.0)
         at_s = first_s + part * (self.run_s - first_s)
         return min(self.moments, key=lambda moment: abs(moment.at_s - at_s))

@@ -1,4 +1,4 @@
-"""Op lists of transformers: sizes and arithmetic that are known from elsewhere, and how runs relate to each other."""
+"""Tests of the op lists of transformers: published sizes, FLOPs, and relations between configurations."""
 
 from dataclasses import replace
 from statistics import fmean
@@ -29,21 +29,21 @@ runs = st.builds(
 )
 
 
-def total(ops: list[Op], amount: str, **wanted: str) -> float:
-    chosen = [op for op in ops if all(getattr(op, name) == value for name, value in wanted.items())]
+def total(ops: list[Op], amount: str, **attributes: str) -> float:
+    chosen = [op for op in ops if all(getattr(op, name) == value for name, value in attributes.items())]
     return sum(op.count * getattr(op, amount) for op in chosen)
 
 
 @pytest.mark.parametrize(("name", "millions"), MILLIONS.items())
-def test_the_gradients_are_as_many_as_the_published_parameters(name: str, millions: int):
-    """But for position tables, which are left out."""
+def test_gradients_are_as_many_as_the_published_parameters(name: str, millions: int):
+    """Position embeddings are left out."""
     ops = transformer_ops(MODELS[name], RunConfig(512, 1, training=True))
     values = total(ops, "write_bytes", name="gradients") / 4
     assert values / 1e6 == pytest.approx(millions, rel=0.015)
 
 
 @given(names, runs)
-def test_every_op_is_work_of_some_kind(name: str, run: RunConfig):
+def test_every_op_moves_bytes_or_waits(name: str, run: RunConfig):
     for op in transformer_ops(MODELS[name], run):
         assert op.count >= 1
         assert min(op.flops, op.read_bytes, op.write_bytes) >= 0
@@ -54,27 +54,27 @@ def test_every_op_is_work_of_some_kind(name: str, run: RunConfig):
 
 
 @given(names, runs)
-def test_training_does_two_products_backward_for_each_forward(name: str, run: RunConfig):
+def test_backward_pass_has_twice_the_matmul_flops(name: str, run: RunConfig):
     ops = transformer_ops(MODELS[name], replace(run, training=True))
     forward = total(ops, "flops", kind="matmul", phase="forward")
     assert total(ops, "flops", kind="matmul", phase="backward") == pytest.approx(2 * forward)
 
 
 @given(names, runs)
-def test_inference_has_no_backward_pass_and_sends_nothing(name: str, run: RunConfig):
+def test_inference_has_only_forward_ops(name: str, run: RunConfig):
     ops = transformer_ops(MODELS[name], replace(run, training=False))
     assert {op.phase for op in ops} == {"forward"}
 
 
 @given(names, runs)
-def test_fusion_moves_fewer_bytes_and_leaves_the_products_alone(name: str, run: RunConfig):
+def test_fusion_moves_fewer_bytes_and_keeps_matmul_flops(name: str, run: RunConfig):
     fused, eager = (transformer_ops(MODELS[name], replace(run, fused=fused)) for fused in (True, False))
     assert total(fused, "moved_bytes") < total(eager, "moved_bytes")
     assert total(fused, "flops", kind="matmul") == total(eager, "flops", kind="matmul")
 
 
 @pytest.mark.parametrize("name", ["bert_large", "gpt2_large", "opt_13"])
-def test_tensor_parallel_cards_share_the_products_and_meet_twice_a_layer(name: str):
+def test_tensor_parallel_cards_split_matmuls_and_synchronise_twice_per_layer(name: str):
     model, run = MODELS[name], RunConfig(1024, 4, training=True)
     alone, shared = transformer_ops(model, run), transformer_ops(model, replace(run, tensor_parallel=4))
     parts = total(shared, "flops", kind="matmul") / total(alone, "flops", kind="matmul")
@@ -84,7 +84,7 @@ def test_tensor_parallel_cards_share_the_products_and_meet_twice_a_layer(name: s
 
 
 @given(names, st.integers(1, 8), st.integers(16, 512))
-def test_twice_the_batch_takes_longer(name: str, batch: int, seq_len: int):
+def test_doubled_batch_takes_no_less_time(name: str, batch: int, seq_len: int):
     card = find("NVIDIA H100 80GB HBM3")
     assert card is not None
     small, large = (
@@ -93,7 +93,7 @@ def test_twice_the_batch_takes_longer(name: str, batch: int, seq_len: int):
     assert step_us(large, card) >= step_us(small, card)
 
 
-def test_a_forward_pass_is_two_flops_per_parameter_and_token_and_the_attention():
+def test_forward_flops_are_two_per_parameter_and_token_plus_attention():
     model, run = MODELS["gpt2_large"], RunConfig(1024, 2)
     tokens = run.seq_len * run.batch
     layers = model.layers * 12 * model.hidden**2 + model.vocab * model.hidden
@@ -102,7 +102,7 @@ def test_a_forward_pass_is_two_flops_per_parameter_and_token_and_the_attention()
     assert flops == pytest.approx(2 * tokens * layers + attention)
 
 
-def test_experts_are_padded_to_their_capacity_and_make_the_host_wait():
+def test_experts_are_padded_to_capacity_and_make_the_host_wait():
     model = MODELS["switchxl4"]
     ops = transformer_ops(model, RunConfig(512, 2))
     rows = {op.shape[1] for op in ops if op.name == "up"}
@@ -113,14 +113,14 @@ def test_experts_are_padded_to_their_capacity_and_make_the_host_wait():
 @pytest.mark.parametrize(
     "run", [RunConfig(0, 1), RunConfig(1, 0), RunConfig(1, 1, tensor_parallel=0), RunConfig(1, 1, dtype="int8")]
 )
-def test_runs_that_make_no_sense_are_refused(run: RunConfig):
+def test_invalid_run_configurations_are_refused(run: RunConfig):
     with pytest.raises(Invalid):
         transformer_ops(MODELS["gpt2"], run)
 
 
 @pytest.mark.usefixtures("shared_data")
-def test_the_shipped_constants_are_as_good_as_they_are_said_to_be():
-    """All kinds of card and models of the public measurements; the bench leaves each out of the fit in turn."""
+def test_shipped_constants_meet_the_documented_error():
+    """Over all cards and models of the public measurements. The bench leaves each out of the fit in turn."""
     from bench.neusight import read_rows
 
     errors = {}

@@ -45,11 +45,11 @@ def run_page(page: Path, home: Path, work: Path) -> Iterator[CommandResult]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUSQUAD_")} | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "GPUSQUAD_HOME": str(home), "COLUMNS": "120",
     }  # fmt: skip
-    done = subprocess.run(["bash"], input=script, cwd=work, env=environment, stdout=subprocess.PIPE,
+    process = subprocess.run(["bash"], input=script, cwd=work, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False)  # fmt: skip
-    parts = _END.split(done.stdout)
+    parts = _END.split(process.stdout)
     outputs, codes = parts[0::2], parts[1::2]
-    assert len(codes) == len(listed), done.stdout
+    assert len(codes) == len(listed), process.stdout
     for command, output, code in zip(listed, outputs, codes, strict=False):
         yield CommandResult(command, int(code), output)
 
@@ -60,8 +60,8 @@ def missing(shown: Sequence[str], output: str, home: Path) -> str | None:
     for line in shown:
         if line.strip() in ("", LEFT_OUT):
             continue
-        wanted = _normalised(_ID_ON_A_PAGE.sub("ID", line))
-        if not any(wanted == one for one in lines):
+        expected = _normalised(_ID_ON_A_PAGE.sub("ID", line))
+        if not any(expected == output_line for output_line in lines):
             return line
     return None
 

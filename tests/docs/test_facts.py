@@ -33,7 +33,7 @@ from tests.docs.pages import GUIDE, PAGES, REPOSITORY, anchors, blocks, links
 CURRENT = [page for page in PAGES if page.parent.name != "adr"]
 
 
-def named(page: str) -> set[str]:
+def words_in_backticks(page: str) -> set[str]:
     """Words in backticks on a page of the guide."""
     return set(re.findall(r"`([^`\s]+)`", (GUIDE / page).read_text("utf-8")))
 
@@ -44,7 +44,7 @@ def test_administration_page_lists_every_setting_with_its_default() -> None:
     del defaults["cluster"]["simulate"]  # TOML cannot express "not set", so the page has it in a comment
     assert Config.model_validate(documented).model_dump(exclude={"cluster": {"simulate"}}) == defaults
     assert {name: set(values) for name, values in documented.items()} == {
-        name: set(of) for name, of in defaults.items()
+        name: set(defaults_of_section) for name, defaults_of_section in defaults.items()
     }
 
 
@@ -70,13 +70,13 @@ def test_job_files_page_lists_exactly_the_variables_of_a_task() -> None:
     task = TaskLaunch(0, "task", 0, "gpu1", ("SIM-0",), ("true",))
     launch = Launch("job", 0, "", "default", "ann", (task,), "", 1.0, simulated=True)
     found = environment.variables(launch, task, Path("home"), [1, 2], {}, str)
-    documented = [word for word in named("job-files.md") if re.fullmatch(r"[A-Z][A-Z_]+", word)]
+    documented = [word for word in words_in_backticks("job-files.md") if re.fullmatch(r"[A-Z][A-Z_]+", word)]
     own = {word for word in documented if word in found or word.startswith(("GPUSQUAD_", "CUDA_", "NVIDIA_"))}
     assert own - {"GPUSQUAD_"} == set(found)
 
 
 def test_command_line_page_lists_every_verb() -> None:
-    assert set(verbs()) <= named("command-line.md")
+    assert set(verbs()) <= words_in_backticks("command-line.md")
 
 
 def test_command_line_page_lists_exactly_the_exit_codes() -> None:

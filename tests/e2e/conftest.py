@@ -1,4 +1,4 @@
-"""A running service on each kind of store."""
+"""Fixtures: running services on each kind of store."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bench.running import RunningService
 
 @pytest.fixture
 def make_service(tmp_path: Path, blank_url: str) -> Iterator[Callable[..., RunningService]]:
-    """Makes services that end with the test. ``config`` is the text of its settings file."""
-    made: list[RunningService] = []
+    """Start services that end with the test. ``config`` is the text of ``config.toml``."""
+    services: list[RunningService] = []
 
     def make(*options: str, config: str = "", **rest) -> RunningService:
-        home = tmp_path / f"home{len(made)}"
+        home = tmp_path / f"home{len(services)}"
         service = RunningService(home, "--simulate", "8", "--database", blank_url, *options, config=config, **rest)
-        made.append(service)
+        services.append(service)
         return service.start().checked()
 
     yield make
-    for service in made:
+    for service in services:
         service.end()
 
 

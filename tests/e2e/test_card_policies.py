@@ -1,4 +1,4 @@
-"""How cards are divided, set at a whole service: kept over its end, and followed by the mode."""
+"""Tests of divide policies and virtual cards in a running service, also across restarts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bench.running import RunningService
 from gpusquad.client.errors import ApiError
 
 
-def test_what_is_set_for_a_card_outlives_the_service(service: RunningService) -> None:
+def test_divide_policy_of_a_card_survives_a_service_restart(service: RunningService) -> None:
     cards = service.client.cards
-    made = cards.divide("0", "slo", "demo")
-    assert made["divide"]["effect"] == "kept"
-    assert "takes effect where shares are enforced" in made["divide"]["message"]
+    answer = cards.divide("0", "slo", "demo")
+    assert answer["divide"]["effect"] == "kept"
+    assert "takes effect where shares are enforced" in answer["divide"]["message"]
     cards.divide("SIM-1", "jct")
     cards.divide("1", None)
     service.kill()
@@ -37,26 +37,28 @@ def test_several_virtual_cards_for_one_task_are_refused(make_service) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 4), (1, 2), (2, 1)])
-def test_cards_are_not_divided_anew_under_jobs(make_service, tmp_path: Path, before: int, after: int) -> None:
-    service = make_service(config=virtual(before))
-    go = tmp_path / "go"
-    job_id = service.submit(name="stays", command=["sh", "-c", f"while [ ! -e {go} ]; do sleep 0.05; done"])
+def test_number_of_virtual_cards_cannot_change_while_jobs_run(
+    make_service, tmp_path: Path, before: int, after: int
+) -> None:
+    service = make_service(config=virtual_config(before))
+    release_file = tmp_path / "go"
+    job_id = service.submit(name="stays", command=["sh", "-c", f"while [ ! -e {release_file} ]; do sleep 0.05; done"])
     service.wait(job_id, "running")
     service.stop()
-    (service.home / "config.toml").write_text(virtual(after))
+    (service.home / "config.toml").write_text(virtual_config(after))
     assert not service.start().is_up
     assert service.process.wait(30) != 0
     assert f"cluster.virtual: was {before}, and these jobs still run on their cards: stays ({job_id})" in service.log()
     assert f"set virtual = {before} again" in service.log()
-    (service.home / "config.toml").write_text(virtual(before))
+    (service.home / "config.toml").write_text(virtual_config(before))
     service.start().checked()
-    go.touch()
-    done = service.wait(job_id)
-    assert (done["state"], done["attempt"]) == ("succeeded", 0), "never lost, and not run twice"
+    release_file.touch()
+    finished = service.wait(job_id)
+    assert (finished["state"], finished["attempt"]) == ("succeeded", 0), "the job was lost or run twice"
     service.stop()
-    (service.home / "config.toml").write_text(virtual(after))
+    (service.home / "config.toml").write_text(virtual_config(after))
     service.start().checked()
 
 
-def virtual(count: int) -> str:
+def virtual_config(count: int) -> str:
     return f"[cluster]\nvirtual = {count}\n"

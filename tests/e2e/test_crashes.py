@@ -1,4 +1,4 @@
-"""Killed again and again, a service loses nothing and starts nothing twice. ``bench run crashes`` does it 200 times."""
+"""Test of repeated crashes: no job is lost or started twice. ``bench run crashes`` injects 200 crashes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from bench.crash.trial import Trial, summary
 
 pytestmark = pytest.mark.slow
-LIVES = int(os.environ.get("GPUSQUAD_LIVES", "13"))
-"""One for each point at which it can be killed."""
+CRASHES = int(os.environ.get("GPUSQUAD_LIVES", "13"))
+"""Number of crashes. The default is one for each point at which the service can be killed."""
 
 
-def test_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path, blank_url: str) -> None:
+def test_no_job_is_lost_or_run_twice_over_crashes(tmp_path: Path, blank_url: str) -> None:
     trial = Trial(tmp_path / "home", blank_url, seed=3)
     try:
-        tally = trial.run(LIVES)
+        tally = trial.run(CRASHES)
     finally:
         trial.service.end()
     assert tally.is_clean, summary(tally)
-    assert tally.injections == LIVES
-    assert tally.submitted > LIVES
+    assert tally.injections == CRASHES
+    assert tally.submitted > CRASHES

@@ -1,4 +1,4 @@
-"""Predictions of a real service: learned aside, kept over a restart, learned anew where the file is gone."""
+"""Test of a service's predictor: saved on stop, loaded on start, trained again from the store if the file is broken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 CONFIG = '[predict]\npredictor = "recent:last=1"\n'
 
 
-def run_one(service: RunningService, **file) -> dict:
+def run_job(service: RunningService, **file) -> dict:
     return service.wait(service.submit(**({"gpus": 1, "name": "x", "estimate": 300, "command": "sleep 0.2"} | file)))
 
 
@@ -23,28 +23,28 @@ def model_file(service: RunningService) -> Path:
     return path
 
 
-def learned(service: RunningService) -> int:
-    """Runs that the file knows."""
+def learned_runs(service: RunningService) -> int:
+    """Return the number of runs in the predictor file."""
     model = json.loads(gzip.decompress(model_file(service).read_bytes()))["model"]
     return sum(count for _, count, _ in model["tenants"])
 
 
-def test_what_was_learned_outlives_the_service_and_its_file(make_service) -> None:
+def test_learned_runs_survive_a_restart_and_a_broken_file(make_service) -> None:
     service = make_service(config=CONFIG)
     for _ in range(2):
-        job = run_one(service)
+        job = run_job(service)
         assert job["state"] == "succeeded"
-    told = service.client.cluster.predictions(points=10)
-    assert [(line["key"], line["count"], line["cut"]) for line in told["tenants"]] == [("default", 2, 0)]
-    assert all(0.1 < point["truth_s"] < 60 for point in told["points"])
+    accuracy = service.client.cluster.predictions(points=10)
+    assert [(tenant["key"], tenant["count"], tenant["cut"]) for tenant in accuracy["tenants"]] == [("default", 2, 0)]
+    assert all(0.1 < point["truth_s"] < 60 for point in accuracy["points"])
     service.stop()
-    assert learned(service) == 2
+    assert learned_runs(service) == 2
     service.start().checked()
-    run_one(service)
+    run_job(service)
     service.stop()
-    assert learned(service) == 3  # not 5: what was known already was not learned again
+    assert learned_runs(service) == 3  # not 5: runs in the file are not learned again
     model_file(service).write_bytes(b"not a model")
     service.start().checked()
-    run_one(service)
+    run_job(service)
     service.stop()
-    assert learned(service) == 4
+    assert learned_runs(service) == 4

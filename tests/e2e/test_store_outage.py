@@ -1,4 +1,4 @@
-"""The database goes away for a while, under a service with work to do."""
+"""Test of a database outage while a service has running and pending jobs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from gpusquad.client.errors import ApiError
 
 pytestmark = pytest.mark.slow
-AWAY_S = 5.0
+OUTAGE_S = 5.0
 
 
 @pytest.mark.parametrize("blank_url", ["postgresql"], indirect=True)
-def test_jobs_go_on_and_nothing_is_lost_while_the_database_is_away(make_service, postgresql_server) -> None:
+def test_jobs_continue_and_none_is_lost_during_a_database_outage(make_service, postgresql_server) -> None:
     service = make_service()
     running = service.submit(name="runs", command="while [ ! -e go ]; do sleep 0.05; done; echo done")
     service.wait(running, "running")
     waiting = service.submit(name="waits", gpus=8, command="echo then")
     postgresql_server.stop()
     try:
-        (service.home / "go").touch()  # it ends while nobody can write that down
-        deadline = time.monotonic() + AWAY_S
+        (service.home / "go").touch()  # the job ends while the service cannot store that
+        deadline = time.monotonic() + OUTAGE_S
         refused: list[ApiError] = []
         while time.monotonic() < deadline:
             try:

@@ -1,4 +1,4 @@
-"""A Kubernetes API as raw JSON: what the server really says, with nothing in between that could hide it."""
+"""Kubernetes API client that returns the server's raw JSON."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Refused(Exception):
         self.status = status
 
 
-def is_refused(ask: Callable[[], object], why: str) -> bool:
-    """Whether the server refuses it with these words."""
+def is_refused(request: Callable[[], object], reason: str) -> bool:
+    """Return whether the server refuses the request with a message that contains ``reason``."""
     try:
-        ask()
+        request()
     except Refused as error:
-        return why in str(error)
+        return reason in str(error)
     return False
 
 
 class Api:
-    """Speaks as one user. Threads may share it."""
+    """API client of one user. Safe to share between threads."""
 
     def __init__(self, url: str, certificate: Path, token: str) -> None:
         self._http = httpx.Client(
@@ -60,7 +60,7 @@ class Api:
         return self._send("PUT", path, json=content)
 
     def patch(self, path: str, content: Object) -> Object:
-        """A merge patch: what is named is replaced, null takes away."""
+        """Send a JSON merge patch: named fields are replaced, null removes a field."""
         headers = {"Content-Type": "application/merge-patch+json"}
         return self._send("PATCH", path, content=json.dumps(content).encode(), headers=headers)
 
@@ -68,18 +68,18 @@ class Api:
         return self._send("DELETE", path, params=query)
 
     def text(self, path: str, **query: str) -> str:
-        """For the few answers that are not JSON, such as /readyz or the log of a pod."""
+        """Return an answer that is not JSON, for example of /readyz or of a pod's log."""
         return self._answer("GET", path, params=query).text
 
     def watch(self, path: str, version: str, timeout_s: float, **query: str) -> Iterator[Object]:
-        """Events after the version, until the server or the timeout ends the stream; then simply no more come."""
-        asked = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
+        """Yield the events after ``version`` until the server or the timeout ends the stream."""
+        parameters = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
         with contextlib.suppress(httpx.ReadTimeout, httpx.RemoteProtocolError):
-            yield from self._stream(path, asked, timeout_s)
+            yield from self._stream(path, parameters, timeout_s)
 
     def until(self, path: str, condition: Callable[[list[Object]], bool], timeout_s: float = TIMEOUT_S,
               **query: str) -> list[Object]:  # fmt: skip
-        """Waits until the objects of a collection are as wanted, and returns them."""
+        """Wait until the objects of a collection meet the condition, and return them."""
         deadline = time.monotonic() + timeout_s
         objects: dict[str, Object] = {}
         while (left_s := deadline - time.monotonic()) > 0:
@@ -90,29 +90,29 @@ class Api:
             for event in self.watch(path, listed["metadata"]["resourceVersion"], left_s, **query):
                 if event["type"] == "ERROR":
                     break  # too old a version: list again
-                if _applied(objects, event) and condition(list(objects.values())):
+                if _apply(objects, event) and condition(list(objects.values())):
                     return list(objects.values())
                 if time.monotonic() > deadline:
                     break
         seen = [json.dumps({key: item.get(key) for key in ("metadata", "spec", "status")}) for item in objects.values()]
         raise TimeoutError(
-            f"{path} {query or ''} was not as wanted within {timeout_s:g} s; "
+            f"{path} {query or ''} did not meet the condition within {timeout_s:g} s; "
             f"last seen: {len(seen)} objects, the first of them:\n{''.join(seen[:1])}"
         )
 
-    def _stream(self, path: str, asked: dict[str, str], timeout_s: float) -> Iterator[Object]:
-        with self._http.stream("GET", path, params=asked, timeout=max(timeout_s, 0.05)) as answer:
+    def _stream(self, path: str, parameters: dict[str, str], timeout_s: float) -> Iterator[Object]:
+        with self._http.stream("GET", path, params=parameters, timeout=max(timeout_s, 0.05)) as answer:
             if answer.status_code >= 400:
                 answer.read()
                 raise _refusal(answer)
             for line in answer.iter_lines():
                 yield json.loads(line)
 
-    def _send(self, method: str, path: str, **how: Any) -> Object:
-        return self._answer(method, path, **how).json()
+    def _send(self, method: str, path: str, **options: Any) -> Object:
+        return self._answer(method, path, **options).json()
 
-    def _answer(self, method: str, path: str, **how: Any) -> httpx.Response:
-        answer = self._http.request(method, path, **how)
+    def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
+        answer = self._http.request(method, path, **options)
         if answer.status_code >= 400:
             raise _refusal(answer)
         return answer
@@ -126,8 +126,8 @@ def _refusal(answer: httpx.Response) -> Refused:
     return Refused(answer.status_code, message)
 
 
-def _applied(objects: dict[str, Object], event: Object) -> bool:
-    """Brings the objects up to date; false where the event changes none."""
+def _apply(objects: dict[str, Object], event: Object) -> bool:
+    """Apply a watch event to the objects. Return False if it changes none."""
     if event["type"] == "BOOKMARK":
         return False
     if event["type"] == "DELETED":

@@ -1,4 +1,4 @@
-"""What the API server wrote down of everybody's requests."""
+"""Audit log of the API server: which user made which requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Audit:
     folder: Path
 
     def flags(self) -> tuple[str, ...]:
-        """For the API server. Streams are written down when they begin."""
+        """Return the audit flags of the API server. Watches are logged when they start."""
         policy = self.folder / "audit-policy.json"
         policy.write_text(json.dumps(POLICY))
         return (f"--audit-policy-file={policy}", f"--audit-log-path={self.folder / 'audit.log'}")
@@ -44,9 +44,9 @@ class Audit:
         for line in (self.folder / "audit.log").read_text().splitlines():
             entry = json.loads(line)
             if entry["user"]["username"] == user and "objectRef" in entry:
-                what = entry["objectRef"]
-                resource = "/".join(filter(None, (what.get("resource", ""), what.get("subresource", ""))))
-                right = Right(what.get("apiGroup", ""), resource, entry["verb"])
+                target = entry["objectRef"]
+                resource = "/".join(filter(None, (target.get("resource", ""), target.get("subresource", ""))))
+                right = Right(target.get("apiGroup", ""), resource, entry["verb"])
                 yield Request(user, right, entry.get("responseStatus", {}).get("code", 0), entry["requestURI"])
 
 

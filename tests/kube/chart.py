@@ -1,4 +1,4 @@
-"""The chart as helm installs it, and the service as it would run it: with that configuration and those rights."""
+"""The Helm chart as installed, and the service with the configuration and rights that the chart gives it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_S = 120
 
 
 class HelmFailed(Exception):
-    """What helm said."""
+    """Helm failed; the message is its error output."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Release:
     namespace: str = "gpusquad"
 
     def render(self, values: Values | None = None) -> list[Object]:
-        """The objects that an installation would make, for a cluster that has all that this one has."""
+        """Render the objects of an installation, with the optional API versions that this cluster serves."""
         kinds = ("--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
         text = self._helm("template", self.name, str(CHART), *kinds, "--values", "-", values=values)
         return [item for item in yaml.safe_load_all(text) if item]
 
     def install(self, values: Values | None = None) -> str:
-        """Makes it, or changes what is there."""
+        """Install or upgrade the release."""
         command = ("upgrade", "--install", self.name, str(CHART), "--create-namespace", "--values", "-")
         return self._helm(*command, values=values)
 
@@ -50,26 +50,26 @@ class Release:
         return self._helm("uninstall", self.name, "--wait")
 
     def wait_until_up(self) -> None:
-        """KWOK plays the pods, so this says that they were admitted and could be placed."""
+        """Wait for all pods. KWOK simulates them, so this shows only that they were admitted and placed."""
         folder = f"/apis/apps/v1/namespaces/{self.namespace}"
         self.plane.admin.until(f"{folder}/deployments", lambda found: all(map(_is_up, found)) and bool(found))
-        self.plane.admin.until(f"{folder}/daemonsets", lambda found: all(map(_is_everywhere, found)) and bool(found))
+        self.plane.admin.until(f"{folder}/daemonsets", lambda found: all(map(_is_on_every_node, found)) and bool(found))
 
     def objects(self) -> list[str]:
-        """What of it is in the cluster, the pods and what follows from them apart."""
+        """List the release's objects in the cluster, without pods and the objects that controllers create."""
         selector = f"app.kubernetes.io/instance={self.name}"
         everything = self.plane.kubectl("api-resources", "--verbs=list", "-o", "name").split()
-        made_by_others = {"pods", "events", "endpoints", "replicasets.apps", "controllerrevisions.apps"}
+        created_by_controllers = {"pods", "events", "endpoints", "replicasets.apps", "controllerrevisions.apps"}
         kinds = [
             kind
             for kind in everything
-            if kind not in made_by_others and not kind.startswith(("endpointslices", "events"))
+            if kind not in created_by_controllers and not kind.startswith(("endpointslices", "events"))
         ]
         found = self.plane.kubectl("get", ",".join(kinds), "--all-namespaces", f"--selector={selector}", "-o", "name")
         return found.split()
 
     def token(self, account: str, **bound: str) -> str:
-        """Of a service account, as a pod of it is given one; bound to a node where one is named."""
+        """Request a token of a service account, as its pods get one; ``bound`` names the object it is bound to."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
         spec: Object = {"expirationSeconds": 3600}
         if bound:
@@ -81,7 +81,7 @@ class Release:
 
     @contextlib.contextmanager
     def service(self, home: Path, **policy: str) -> Iterator[Service]:
-        """In this process, with the configuration and the account that the chart gives it."""
+        """Run the service in this process with the chart's configuration and service account."""
         found = self.plane.admin.get(f"/api/v1/namespaces/{self.namespace}/configmaps/{self.name}")
         text = found["data"]["config.toml"]
         tomllib.loads(text)
@@ -109,17 +109,17 @@ class Release:
             "--kubeconfig", self.plane.kubeconfig(),
         ]  # fmt: skip
         environment = {name: str(self.plane.folder / "helm") for name in ("HOME", "XDG_CACHE_HOME")}
-        done = subprocess.run(
+        process = subprocess.run(
             command, input=json.dumps(dict(values or {})), capture_output=True, text=True, check=False,
             timeout=TIMEOUT_S, env=environment,
         )  # fmt: skip
-        if done.returncode:
-            raise HelmFailed(done.stderr)
-        return done.stdout
+        if process.returncode:
+            raise HelmFailed(process.stderr)
+        return process.stdout
 
 
 def of_kind(objects: list[Object], kind: str, ending: str = "") -> Object:
-    """The only one of the kind whose name ends so; without an ending, the one with the shortest name."""
+    """Return the object of this kind with the shortest name that ends with ``ending``."""
     found = [item for item in objects if item["kind"] == kind and item["metadata"]["name"].endswith(ending)]
     assert found, f"no {kind} {ending}"
     return min(found, key=lambda item: len(item["metadata"]["name"]))
@@ -132,7 +132,7 @@ def _is_up(deployment: Object) -> bool:
     )
 
 
-def _is_everywhere(daemon_set: Object) -> bool:
+def _is_on_every_node(daemon_set: Object) -> bool:
     status, generation = daemon_set.get("status", {}), daemon_set["metadata"]["generation"]
-    wanted = status.get("desiredNumberScheduled")
-    return status.get("observedGeneration") == generation and bool(wanted) and status.get("numberAvailable") == wanted
+    desired = status.get("desiredNumberScheduled")
+    return status.get("observedGeneration") == generation and bool(desired) and status.get("numberAvailable") == desired

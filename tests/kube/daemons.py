@@ -1,4 +1,4 @@
-"""Programs in the background whose output is kept, and that never outlive the tests."""
+"""Background programs with log files. They never outlive the tests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ STOP_S = 10.0
 POLL_S = 0.05
 SHOWN_LINES = 20
 SHOWN_CHARACTERS = 400
-# Below the ports that the kernel gives to outgoing connections (32768 and up), so that none of those takes one away
-# between our look and the start of its owner.
+# Below the ephemeral ports (32768 and up), so that no outgoing connection takes a port between the check and the start
+# of the program that uses it.
 PORTS = range(20_000, 32_000)
-_given: set[int] = set()  # not twice to one plane, whose programs start one after another
+_used_ports: set[int] = set()  # the programs of a plane start one after another, so a free port could be returned twice
 
 
 class NotReady(Exception):
-    """A program ended, or did not come up in time; its last words are in the message."""
+    """A program ended or was not ready in time; the message has the end of its log."""
 
 
 class Daemon:
-    """One program, which may be stopped and started again. Its log is a file in the folder of the whole plane."""
+    """A program that can be stopped and started again. Its log is in the folder of the control plane."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], folder: Path, env: Mapping[str, str] | None = None
@@ -41,7 +41,7 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        assert self._process is None, f"{self.name} runs already"
+        assert self._process is None, f"{self.name} is already running"
         libc = ctypes.CDLL(None)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -51,7 +51,7 @@ class Daemon:
             )  # fmt: skip
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """As if it had crashed, or asked politely; whoever does not listen is made to. Twice does no harm."""
+        """Stop the program with a signal, and with SIGKILL after STOP_S. Does nothing if it is stopped."""
         if self._process is None:
             return
         self._process.send_signal(how)
@@ -64,35 +64,35 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, f"{self.name} does not run"
+        assert self._process is not None, f"{self.name} is not running"
         return self._process.pid
 
     @property
     def resident_bytes(self) -> int:
-        """Its memory."""
+        """Resident memory of the process."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         return 0
 
-    def wait_for(self, what: str, is_so: Callable[[], bool], timeout_s: float) -> None:
-        """Asks again and again; gives up early if the program has ended."""
+    def wait_for(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Poll until the condition holds. Fail early if the program has ended."""
         deadline = time.monotonic() + timeout_s
-        while not is_so():
+        while not condition():
             if self._process is not None and (code := self._process.poll()) is not None:
-                raise NotReady(f"{self.name} ended with {code} before {what}:\n{self.last_words()}")
+                raise NotReady(f"{self.name} ended with {code} before {what}:\n{self.log_tail()}")
             if time.monotonic() > deadline:
-                raise NotReady(f"{self.name}: not {what} after {timeout_s:g} s:\n{self.last_words()}")
+                raise NotReady(f"{self.name}: not {what} after {timeout_s:g} s:\n{self.log_tail()}")
             time.sleep(POLL_S)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
         shown = [line[:SHOWN_CHARACTERS] for line in lines[-SHOWN_LINES:]]
-        return "\n".join([*shown, f"(all of it: {self.log})"])
+        return "\n".join([*shown, f"(full log: {self.log})"])
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """Return a free port of the loopback interface."""
     while True:
         port = random.choice(PORTS)
         with socket.socket() as probe:
@@ -100,21 +100,21 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in _given:
-            _given.add(port)
+        if port not in _used_ports:
+            _used_ports.add(port)
             return port
 
 
 def is_ok(url: str) -> bool:
-    """Whether somebody answers there, and is well."""
+    """Return whether the URL answers with status 200."""
     try:
         return httpx.get(url, timeout=2, trust_env=False).status_code == 200
     except httpx.TransportError:
         return False
 
 
-def answers(path: Path) -> bool:
-    """Whether somebody listens on this Unix socket."""
+def is_listening(path: Path) -> bool:
+    """Return whether a program listens on this Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

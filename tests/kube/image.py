@@ -1,4 +1,4 @@
-"""A container image made by hand: busybox and nothing else. There is no registry on loopback to ask for one."""
+"""Container image with only busybox, written without a registry."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 IMAGE = "localhost/gpusquad/busybox:test"
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the kernel's names, and the images'
-BUSYBOX = Path("/bin/busybox")  # the static one: Debian's busybox-static
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # kernel name: name in images
+BUSYBOX = Path("/bin/busybox")  # must be static: Debian's busybox-static
 
 
 def write_image(path: Path) -> None:
-    """Writes an archive that ``ctr image import`` understands. Without a command of its own it sleeps, which is all
-    that the sandbox container of a pod has to do."""
+    """Write an archive for ``ctr image import``. The default command sleeps, as a pod's sandbox container must."""
     write_layers(path, IMAGE, [busybox_layer()], {"PATH": "/bin"})
 
 
 def write_layers(path: Path, tag: str, layers: Sequence[bytes], env: Mapping[str, str]) -> None:
-    """An image of these layers, each a tar."""
+    """Write an image of these layers, each a tar file."""
     config = _json(
         {
             "architecture": ARCHITECTURES[platform.machine()],
             "os": "linux",
             "config": {"Cmd": ["/bin/sleep", "2147483647"], "Env": [f"{name}={value}" for name, value in env.items()]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]},
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers],
+            },
         }
     )
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
@@ -42,8 +44,8 @@ def write_layers(path: Path, tag: str, layers: Sequence[bytes], env: Mapping[str
 
 def busybox_layer() -> bytes:
     applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for folder in ("bin", "tmp"):
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o777
@@ -53,7 +55,7 @@ def busybox_layer() -> bytes:
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(entry)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:

@@ -1,23 +1,23 @@
-"""What a kubelet could leave on the machine, before and after."""
+"""State of the machine that a kubelet can change, compared before and after a test."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from tests.kube.traces import FOLDERS, SYSCTLS
+from tests.kube.host_state import FOLDERS, SYSCTLS
 
 SETTLED_S = 10.0
 
 
 class Machine:
-    """Remembers how it was."""
+    """State of this machine when the object was created."""
 
     def __init__(self) -> None:
         self._before = _state()
 
     def must_be_as_before(self) -> None:
-        """In a moment: the kernel takes apart the network of a pod after its last process is gone."""
+        """Wait for the original state: the kernel removes a pod's network after its last process has ended."""
         deadline = time.monotonic() + SETTLED_S
         while _state() != self._before and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -41,6 +41,6 @@ def _command_lines() -> list[bytes]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             lines.append(path.read_bytes())
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended
             continue
     return lines

@@ -1,4 +1,4 @@
-"""One real node: a kubelet with containerd, on this machine. Needs root, and a machine that is no node already."""
+"""One real node: a kubelet with containerd on this machine. Needs root, and a machine that is not a node yet."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import IO
 
 import pytest
 
-from tests.kube import traces
-from tests.kube.daemons import Daemon, NotReady, answers, free_port, is_ok
+from tests.kube import host_state
+from tests.kube.daemons import Daemon, NotReady, free_port, is_listening, is_ok
 from tests.kube.image import BUSYBOX, IMAGE, write_image
 
 START_S = 60.0
-LOCK = Path("/tmp/gpusquad-kube-node.lock")  # the folder of device plugins is the machine's: one kubelet at a time
+LOCK = Path("/tmp/gpusquad-kube-node.lock")  # one kubelet at a time: the device plugin folder is shared by the machine
 LOCK_S = 300.0
 CAP_SYS_RESOURCE = 24
 CNI = Path("/usr/lib/cni")
 
 
 def missing() -> str | None:
-    """Why this machine cannot be a node, if so."""
+    """Return why this machine cannot be a node, or None if it can."""
     if os.geteuid() != 0:
         return "a kubelet needs root"
     absent = [name for name in ("containerd", "ctr", "runc") if shutil.which(name, path=_path()) is None]
@@ -35,14 +35,14 @@ def missing() -> str | None:
 
 
 def need_node() -> None:
-    """Where this machine cannot be a node the test is skipped, and in CI, where nothing is, it fails."""
+    """Skip the test if this machine cannot be a node; in CI, fail it."""
     reason = missing()
     if reason is not None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
 
 
 class RealNode:
-    # An address for a name keeps logs and exec on loopback: the kubelet then announces it as its own.
+    # With an address as its name, the kubelet announces that address, so that logs and exec use loopback.
     name = "127.0.0.1"
 
     def __init__(self, folder: Path, kubelet: Path, kubeconfig: Path, certificate: Path, key: Path) -> None:
@@ -57,21 +57,21 @@ class RealNode:
 
     @property
     def pod_resources(self) -> Path:
-        """The socket that says which container has which devices."""
+        """Socket of the kubelet's pod resources API: which container has which devices."""
         return self._folder / "kubelet" / "pod-resources" / "kubelet.sock"
 
     def start(self) -> None:
-        self._lock = _locked()
-        if answers(traces.PLUGINS / "kubelet.sock"):
+        self._lock = _lock_node()
+        if is_listening(host_state.PLUGINS / "kubelet.sock"):
             raise NotReady("this machine is a node of a cluster already; a second kubelet would disturb the first")
-        traces.note(self._folder)
+        host_state.record_state(self._folder)
         self._start_containerd()
         self._start_kubelet()
 
     def stop(self) -> None:
         for daemon in reversed(self.daemons.values()):
             daemon.stop(signal.SIGTERM)
-        traces.undo(self._folder)
+        host_state.restore_state(self._folder)
         if self._lock is not None:
             self._lock.close()
 
@@ -84,13 +84,13 @@ class RealNode:
             "containerd", command, self._folder, {**os.environ, "PATH": _path()}
         )
         daemon.start()
-        daemon.wait_for("listening", lambda: answers(self._socket), START_S)
+        daemon.wait_for("listening", lambda: is_listening(self._socket), START_S)
         image = self._folder / "image.tar"
         write_image(image)
         self.import_image(image)
 
     def import_image(self, image: Path) -> None:
-        """For pods to use as if it had been pulled."""
+        """Import an image so that pods use it as if it had been pulled."""
         subprocess.run(
             ["ctr", "--address", self._socket, "--namespace", "k8s.io", "images", "import", image],
             check=True, capture_output=True, timeout=START_S,
@@ -99,7 +99,7 @@ class RealNode:
     def _start_kubelet(self) -> None:
         health = free_port()
         config = self._folder / "kubelet.json"
-        config.write_text(json.dumps(self._kubelet_config(health, traces.make_cgroups(self._folder))))
+        config.write_text(json.dumps(self._kubelet_config(health, host_state.make_cgroups(self._folder))))
         flags = {
             "config": config, "kubeconfig": self._kubeconfig, "root-dir": self._folder / "kubelet",
             "cert-dir": self._folder / "kubelet-tls", "hostname-override": self.name,
@@ -125,15 +125,15 @@ class RealNode:
             "cgroupDriver": "cgroupfs", "cgroupRoot": cgroup, "failCgroupV1": False, "failSwapOn": False,
             "volumePluginDir": str(self._folder / "volume-plugins"),
             "podLogsDir": str(self._folder / "pods"), "resolvConf": str(resolv),
-            "makeIPTablesUtilChains": False,  # the machine's firewall is none of our business
-            # A test on a nearly full disk is still a test.
+            "makeIPTablesUtilChains": False,  # do not change the machine's firewall
+            # Tests must also run on a nearly full disk.
             "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%",
                              "nodefs.inodesFree": "0%"},
             "imageGCHighThresholdPercent": 100,
         }  # fmt: skip
 
     def _add_network(self) -> None:
-        """A pair of devices for each pod: they go with it, and no bridge stays behind."""
+        """Configure a point-to-point network per pod. It is removed with the pod and leaves no bridge."""
         folder = self._folder / "cni"
         folder.mkdir()
         addresses = {"type": "host-local", "dataDir": str(self._folder / "addresses"),
@@ -166,18 +166,18 @@ conf_dir = "{folder}/cni"
 
 
 def _has_capability(number: int) -> bool:
-    """Without CAP_SYS_RESOURCE nobody may lower a process's OOM score, and sandboxes fail where runc tries."""
+    """Return whether this process has a capability. Without CAP_SYS_RESOURCE runc fails to lower OOM scores."""
     status = Path("/proc/self/status").read_text()
-    pod_amounts = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(pod_amounts, 16) >> number & 1)
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> number & 1)
 
 
 def _path() -> str:
-    """Debian keeps runc where only root looks."""
+    """Return PATH with the folders in which Debian installs runc."""
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
-def _locked() -> IO[str]:
+def _lock_node() -> IO[str]:
     deadline = time.monotonic() + LOCK_S
     file = LOCK.open("w")
     while True:

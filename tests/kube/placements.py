@@ -1,4 +1,4 @@
-"""Pods with given cards on the real node, and what their containers say they got."""
+"""Pods pinned to cards of the real node, and the cards that their containers report."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SHOW = "echo CARDS=$GPUSQUAD_CARDS; echo NVIDIA=$NVIDIA_VISIBLE_DEVICES; ls /dev
 ENDED = ("Succeeded", "Failed")
 BATCH = 40
 WAIT_S = 120.0
-_UNUSED = ("pods", "resources", "admission", "tenants", "device_nodes", "counts")  # by a plugin that looks at nothing
+_UNUSED = ("pods", "resources", "admission", "tenants", "device_nodes", "counts")  # by StockPlugin
 _numbers = itertools.count()
 _SOURCE = Path(__file__).parents[2] / "src"
 
 
 class Agent:
-    """The node's agent as a program of its own, with simulated cards and no more rights than it asks for."""
+    """The node agent as a process, with simulated cards and only the rights that it declares."""
 
     def __init__(self, plane: ControlPlane, cards: int, slots: int = 1, name: str = "agent", more: Sequence[str] = (),
                  path: str = "/usr/bin:/bin") -> None:  # fmt: skip
@@ -63,11 +63,11 @@ class Agent:
         self.daemon.start()
 
     def fail(self, cards: Mapping[str, str]) -> None:
-        """Cards that fail, with the cause; the others are well again."""
+        """Set the failed cards with their causes. All other cards are healthy again."""
         (self.folder / "sim-faults.json").write_text(json.dumps(cards))
 
     def lines(self, message: str) -> list[Object]:
-        """What it logged under this message."""
+        """Return the log entries with this message."""
         found = [json.loads(line) for line in self.daemon.log.read_text().splitlines() if line.startswith("{")]
         return [line for line in found if line["message"] == message]
 
@@ -76,7 +76,7 @@ class Agent:
 def agent_on(
     plane: ControlPlane, cards: int, slots: int = 1, more: Sequence[str] = (), path: str = "/usr/bin:/bin"
 ) -> Iterator[Agent]:
-    """An agent that the kubelet knows, for as long as the block lasts."""
+    """Run an agent that is registered with the kubelet."""
     plane.allow(RIGHTS)
     agent = Agent(plane, cards, slots, more=more, path=path)
     agent.start()
@@ -88,7 +88,7 @@ def agent_on(
 
 
 def wait_for_devices(plane: ControlPlane, count: int, agent: Agent | None = None) -> None:
-    """Until the node offers so many."""
+    """Wait until the node offers ``count`` devices."""
     try:
         plane.admin.until(
             "/api/v1/nodes",
@@ -97,12 +97,12 @@ def wait_for_devices(plane: ControlPlane, count: int, agent: Agent | None = None
             fieldSelector=f"metadata.name={RealNode.name}",
         )
     except TimeoutError as error:
-        raise TimeoutError(f"{error}\n{agent.daemon.last_words() if agent else ''}") from error
+        raise TimeoutError(f"{error}\n{agent.daemon.log_tail() if agent else ''}") from error
 
 
 @dataclass(frozen=True)
-class Got:
-    """What a container printed."""
+class ContainerCards:
+    """Cards and devices that a container printed."""
 
     cards: tuple[str, ...]
     visible: tuple[str, ...]
@@ -122,7 +122,7 @@ def container(name: str = "main", gpus: int = 1, command: str = SHOW) -> Object:
 def make(
     plane: ControlPlane, containers: Sequence[Object] | None = None, name: str | None = None, **spec: object
 ) -> str:
-    """A pod that waits to be bound."""
+    """Create a pod that is not bound yet, and return its name."""
     name = name or f"placed-{next(_numbers)}"
     content = {
         "containers": list(containers or [container()]), "schedulerName": "gpusquad", "restartPolicy": "Never",
@@ -133,7 +133,7 @@ def make(
 
 
 def place(plane: ControlPlane, name: str, pin: Mapping[str, Sequence[str]] | None) -> None:
-    """As the scheduler does it: the node and the cards in one write."""
+    """Bind the pod with its cards in one request, as the scheduler does."""
     bind(plane.admin, name, RealNode.name, None if pin is None else {CARDS: json.dumps(pin)})
 
 
@@ -143,7 +143,7 @@ def place_at_once(plane: ControlPlane, pins: Mapping[str, Mapping[str, Sequence[
 
 
 def wait_for(plane: ControlPlane, names: Sequence[str], phases: Sequence[str] = ENDED) -> dict[str, Object]:
-    """The pods, once all of them are in one of the phases."""
+    """Wait until all pods are in one of the phases, and return them."""
     wanted = set(names)
 
     def all_there(pods: list[Object]) -> bool:
@@ -154,16 +154,18 @@ def wait_for(plane: ControlPlane, names: Sequence[str], phases: Sequence[str] = 
     return {pod["metadata"]["name"]: pod for pod in pods if pod["metadata"]["name"] in wanted}
 
 
-def got(plane: ControlPlane, name: str, container_name: str = "main") -> Got:
-    """Out of the log of a container that ran ``SHOW``."""
+def cards_of(plane: ControlPlane, name: str, container_name: str = "main") -> ContainerCards:
+    """Read the cards from the log of a container that ran ``SHOW``."""
     lines: list[str] = []
     deadline_s = time.monotonic() + WAIT_S
     while lines[-1:] != ["END"]:
-        assert time.monotonic() < deadline_s, f"{name} never said what it got: {lines}"
+        assert time.monotonic() < deadline_s, f"{name} did not print its cards: {lines}"
         lines = plane.admin.text(f"{PODS}/{name}/log", container=container_name).splitlines()
     named = dict(line.split("=", 1) for line in lines if "=" in line)
     devices = tuple(line for line in lines if line.startswith("gpusquad"))
-    return Got(tuple(filter(None, named["CARDS"].split(","))), tuple(filter(None, named["NVIDIA"].split(","))), devices)
+    return ContainerCards(
+        tuple(filter(None, named["CARDS"].split(","))), tuple(filter(None, named["NVIDIA"].split(","))), devices
+    )
 
 
 def clear(plane: ControlPlane, names: Sequence[str]) -> None:
@@ -172,35 +174,35 @@ def clear(plane: ControlPlane, names: Sequence[str]) -> None:
 
 
 def place_many(plane: ControlPlane, count: int, cards: int = 8, slots: int = 5, seed: int = 0) -> list[str]:
-    """Identical pods on cards drawn by lot, a batch at once. What was wrong, one line each."""
-    dice = random.Random(seed)
-    wrong: list[str] = []
-    began_s = time.monotonic()
+    """Place identical pods on random cards, in batches. Return one line for each wrong placement."""
+    rng = random.Random(seed)
+    errors: list[str] = []
+    started_s = time.monotonic()
     with agent_on(plane, cards, slots):
         for start in range(0, count, BATCH):
             size = min(BATCH, count - start, cards * slots)
             free = [f"SIM-{card}" for card in range(cards) for _ in range(slots)]
-            drawn = dice.sample(free, size)
+            drawn = rng.sample(free, size)
             pins = {make(plane): {"main": [card]} for card in drawn}
             place_at_once(plane, pins)
-            wrong += _wrong(plane, pins)
+            errors += _wrong_placements(plane, pins)
             clear(plane, list(pins))
-            print(f"{start + size} placed after {time.monotonic() - began_s:.0f} s, {len(wrong)} wrong", flush=True)
-    return wrong
+            print(f"{start + size} placed after {time.monotonic() - started_s:.0f} s, {len(errors)} wrong", flush=True)
+    return errors
 
 
-def _wrong(plane: ControlPlane, pins: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
+def _wrong_placements(plane: ControlPlane, pins: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
     found = []
     for name, pod in wait_for(plane, list(pins)).items():
         if pod["status"]["phase"] != "Succeeded":
             found.append(f"{name}: {pod['status'].get('message', pod['status'])}")
-        elif not (what := got(plane, name)).is_exactly(pins[name]["main"]):
-            found.append(f"{name}: promised {pins[name]['main']}, got {what}")
+        elif not (reported := cards_of(plane, name)).is_exactly(pins[name]["main"]):
+            found.append(f"{name}: pinned to {pins[name]['main']}, got {reported}")
     return found
 
 
 class StockPlugin(Plugin):
-    """For comparison: what device plugins do that prefer nothing. The kubelet then takes any free devices."""
+    """Baseline: a device plugin without preferred allocation. The kubelet chooses any free devices."""
 
     def options(self, request: Any, context: Any) -> Any:
         return messages.DevicePluginOptions()
@@ -215,10 +217,10 @@ class StockPlugin(Plugin):
 
 @contextlib.contextmanager
 def stock_plugin_on(plane: ControlPlane, cards: int, slots: int) -> Iterator[None]:
-    """Instead of our agent."""
+    """Run the stock plugin in place of the agent."""
     node_cards = NodeCards(SimulatedInventory(cards, plane.folder))
-    parts = PluginContext(cards=node_cards, slots=slots, **dict.fromkeys(_UNUSED))  # pyright: ignore[reportArgumentType]
-    registration = Registration(lambda: StockPlugin(parts), GPU)
+    context = PluginContext(cards=node_cards, slots=slots, **dict.fromkeys(_UNUSED))  # pyright: ignore[reportArgumentType]
+    registration = Registration(lambda: StockPlugin(context), GPU)
     thread = threading.Thread(target=registration.run, daemon=True)
     thread.start()
     try:
@@ -230,15 +232,15 @@ def stock_plugin_on(plane: ControlPlane, cards: int, slots: int) -> Iterator[Non
         wait_for_devices(plane, 0)
 
 
-def told_and_landed(plane: ControlPlane, runs: int, cards: int = 4, slots: int = 2, seed: int = 0) -> list[bool]:
-    """Two containers at a time, each told to go to a card drawn by lot: whether both landed there, run by run."""
-    dice = random.Random(seed)
-    landed = []
+def pairs_on_pinned_cards(plane: ControlPlane, runs: int, cards: int = 4, slots: int = 2, seed: int = 0) -> list[bool]:
+    """Pin two containers at a time to random cards. Return for each run whether both got their cards."""
+    rng = random.Random(seed)
+    on_pinned_cards = []
     for _ in range(runs):
-        wanted = dice.sample([f"SIM-{card}" for card in range(cards) for _ in range(slots)], 2)
+        wanted = rng.sample([f"SIM-{card}" for card in range(cards) for _ in range(slots)], 2)
         pins = {make(plane): {"main": [card]} for card in wanted}
         place_at_once(plane, pins)
         wait_for(plane, list(pins), ["Succeeded"])
-        landed.append(all(got(plane, name).cards == tuple(pin["main"]) for name, pin in pins.items()))
+        on_pinned_cards.append(all(cards_of(plane, name).cards == tuple(pin["main"]) for name, pin in pins.items()))
         clear(plane, list(pins))
-    return landed
+    return on_pinned_cards

@@ -1,7 +1,7 @@
-"""A real Kubernetes control plane on loopback, for as long as a ``with`` block lasts.
+"""A real Kubernetes control plane on loopback, as a context manager.
 
-etcd, kube-apiserver and kube-controller-manager always; KWOK with any number of fake GPU nodes, kube-scheduler and one
-real node (kubelet and containerd, see node.py) when asked for. Everything lives in one folder under the temporary one.
+It has etcd, kube-apiserver and kube-controller-manager. Optional are KWOK with any number of fake GPU nodes,
+kube-scheduler, and one real node (kubelet and containerd, see node.py). All files are in one temporary folder.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import httpx
 
 from tests.kube.api import Api, Object, Refused
 from tests.kube.daemons import Daemon, NotReady, free_port, is_ok
+from tests.kube.host_state import clean_up_killed_tests
 from tests.kube.node import RealNode
-from tests.kube.traces import sweep
 from tools.kube.build import PROGRAMS, find_all
 
 START_S = 60.0
@@ -37,7 +37,7 @@ PODGROUPS = "/apis/scheduling.k8s.io/v1beta1"  # native PodGroups, off by defaul
 GROUPS = {
     "admin": "system:masters",
     RESTRICTED: "",
-    "system:kube-controller-manager": "system:masters",  # else each of its controllers has to get a token first
+    "system:kube-controller-manager": "system:masters",  # otherwise each of its controllers must get a token first
     "system:kube-scheduler": "",
     "kwok": "system:masters",
     f"system:node:{RealNode.name}": "system:nodes",
@@ -46,39 +46,39 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What the plane has besides etcd, kube-apiserver and kube-controller-manager."""
+    """Optional parts of the control plane."""
 
     fake_nodes: int = 0
     gpus_per_node: int = 8
-    kwok: bool = False  # without nodes yet; fake_nodes brings it too
-    scheduler: bool = False  # from the beginning; start_scheduler() brings it later
-    fake_lease_s: int = 40  # of fake nodes; KWOK renews it after a quarter of it
-    pods_run: bool = True  # KWOK makes pods Running; without, they stay as they were bound
+    kwok: bool = False  # start KWOK without nodes; implied by fake_nodes
+    scheduler: bool = False  # start kube-scheduler; start_scheduler() starts it later
+    fake_lease_s: int = 40  # lease duration of fake nodes; KWOK renews it after a quarter of this time
+    pods_run: bool = True  # whether KWOK sets bound pods to Running
     real_node: bool = False
-    # What the restricted user may do: rules of a ClusterRole. allow() replaces them.
+    # ClusterRole rules of the restricted user. allow() replaces them.
     rules: Sequence[Object] = ()
     apiserver_flags: Sequence[str] = ()
     keep_folder: bool = field(default_factory=lambda: bool(os.environ.get("GPUSQUAD_KUBE_KEEP")))
 
 
 class ControlPlane:
-    """``admin`` may do everything, ``restricted`` what the rules say and no more."""
+    """Running control plane. ``admin`` has all rights, ``restricted`` only those of the rules."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.programs = find_all()
         self.daemons: dict[str, Daemon] = {}
-        self.started_s: dict[str, float] = {}  # how long each part took until it was ready
+        self.started_s: dict[str, float] = {}  # time until each part was ready
         self.node: RealNode | None = None
         self._tokens = {user: secrets.token_hex(16) for user in GROUPS}
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        sweep()
-        # Short: the path of a socket may have no more than 107 characters.
+        clean_up_killed_tests()
+        # A short path, because the path of a Unix socket is limited to 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="gpusquad-kube-", dir="/tmp"))
-        with self._exits:  # whatever fails below, what was started before is stopped
-            self._exits.callback(self._forget_folder)
+        with self._exits:  # if a later step fails, everything started before is stopped
+            self._exits.callback(self._remove_folder)
             self._start()
             self._exits = self._exits.pop_all()
         return self
@@ -89,12 +89,12 @@ class ControlPlane:
         self._failed = kind is not None
         self._exits.close()
 
-    _failed = True  # until the start has succeeded and the block has ended well
+    _failed = True  # until the start and the block have succeeded
 
-    # --- what tests use ---
+    # --- interface for tests ---
 
     def kubeconfig(self, user: str = "admin") -> Path:
-        """A file for programs that are configured so: kubectl, or ours."""
+        """Return the user's kubeconfig file."""
         path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         if not path.exists():
             cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
@@ -116,12 +116,12 @@ class ControlPlane:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     def allow(self, rules: Sequence[Object]) -> None:
-        """Gives the restricted user this ClusterRole instead of the one it had."""
-        # The server follows roles a little later than it stores them. It shows that it has seen this one by a right to
-        # something that does not exist.
-        seen: Object = {"apiGroups": ["test.gpusquad"], "resources": [secrets.token_hex(4)], "verbs": ["get"]}
+        """Replace the rules of the restricted user's ClusterRole."""
+        # The server applies roles some time after it stores them. A right to a resource that does not exist shows when
+        # it has applied this one.
+        marker: Object = {"apiGroups": ["test.gpusquad"], "resources": [secrets.token_hex(4)], "verbs": ["get"]}
         group = "rbac.authorization.k8s.io"
-        role = {"metadata": {"name": RESTRICTED}, "rules": [*rules, seen]}
+        role = {"metadata": {"name": RESTRICTED}, "rules": [*rules, marker]}
         binding = {
             "metadata": {"name": RESTRICTED},
             "subjects": [{"kind": "User", "name": RESTRICTED, "apiGroup": group}],
@@ -129,13 +129,13 @@ class ControlPlane:
         }
         self.admin.put(f"/apis/{group}/v1/clusterroles/{RESTRICTED}", role)
         self.admin.put(f"/apis/{group}/v1/clusterrolebindings/{RESTRICTED}", binding)
-        question = {"resource": seen["resources"][0], "group": seen["apiGroups"][0], "verb": "get"}
-        self.daemons["kube-apiserver"].wait_for("following the role", lambda: self._may(question), START_S)
+        attributes = {"resource": marker["resources"][0], "group": marker["apiGroups"][0], "verb": "get"}
+        self.daemons["kube-apiserver"].wait_for("following the role", lambda: self._is_allowed(attributes), START_S)
 
     def add_fake_nodes(
         self, count: int, gpus: int, prefix: str = "fake", labels: Mapping[str, str] | None = None
     ) -> None:
-        """Makes nodes that KWOK plays, and waits until they are ready for pods."""
+        """Create nodes that KWOK simulates, and wait until they are ready for pods."""
         names = [f"{prefix}-{number}" for number in range(count)]
         for name in names:
             self.admin.post("/api/v1/nodes", fake_node(name, gpus, labels or {}))
@@ -143,7 +143,7 @@ class ControlPlane:
         self.admin.until("/api/v1/nodes", lambda nodes: wanted <= ready_names(nodes), START_S)
 
     def start_scheduler(self) -> None:
-        """kube-scheduler; its metrics are for everybody on this machine."""
+        """Start kube-scheduler. Its metrics need no authorization."""
         port = free_port()
         self.scheduler_metrics = f"https://127.0.0.1:{port}/metrics"
         flags = {
@@ -159,13 +159,13 @@ class ControlPlane:
         return {name: daemon.resident_bytes for name, daemon in self.daemons.items()}
 
     def wait_until_ready(self) -> None:
-        """For tests that stop the API server and start it again."""
+        """Wait for the API server, for tests that restart it."""
         self.daemons["kube-apiserver"].wait_for("ready", self._is_ready, START_S)
 
-    # --- how it comes up ---
+    # --- start ---
 
     def _start(self) -> None:
-        began = time.monotonic()
+        start_time = time.monotonic()
         settings = self.settings
         self._make_certificate()
         self._etcd()
@@ -179,15 +179,15 @@ class ControlPlane:
             self._kwok()
         self._wait_for_service_account()
         if settings.fake_nodes:
-            with self._timed("fake nodes"), self._told_by(self.daemons["kwok"]):
+            with self._timed("fake nodes"), self._log_on_timeout(self.daemons["kwok"]):
                 self.add_fake_nodes(settings.fake_nodes, settings.gpus_per_node)
         if settings.real_node:
             with self._timed("real node"):
                 self._real_node()
-        self.started_s["all"] = time.monotonic() - began
+        self.started_s["all"] = time.monotonic() - start_time
 
     def _make_certificate(self) -> None:
-        """One certificate that signs itself is all: authority, server and, towards the kubelet, client."""
+        """Create one self-signed certificate, used as authority, server and kubelet client certificate."""
         self.certificate, self.key = self.folder / "tls.crt", self.folder / "tls.key"
         command = [
             "openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2",
@@ -223,7 +223,7 @@ class ControlPlane:
             "token-auth-file": tokens, "authorization-mode": "Node,RBAC", "anonymous-auth": "false",
             "service-account-issuer": self.url, "service-account-key-file": self.certificate,
             "service-account-signing-key-file": self.key, "service-cluster-ip-range": "10.96.0.0/16",
-            "endpoint-reconciler-type": "none",  # else it wants an address that is not loopback
+            "endpoint-reconciler-type": "none",  # other types refuse a loopback address
             "kubelet-client-certificate": self.certificate, "kubelet-client-key": self.key,
             "feature-gates": "GenericWorkload=true", "runtime-config": "scheduling.k8s.io/v1beta1=true",
         }  # fmt: skip
@@ -235,7 +235,7 @@ class ControlPlane:
         flags = {
             "kubeconfig": self.kubeconfig("system:kube-controller-manager"), "secure-port": 0, "leader-elect": "false",
             "service-account-private-key-file": self.key, "root-ca-file": self.certificate,
-            "flex-volume-plugin-dir": self.folder / "volume-plugins",  # by default it makes one in /usr
+            "flex-volume-plugin-dir": self.folder / "volume-plugins",  # the default is a folder in /usr
             "kube-api-qps": 5000, "kube-api-burst": 5000,
             "node-monitor-grace-period": f"{self.settings.fake_lease_s + 10}s",
             "feature-gates": "GenericWorkload=true",
@@ -264,13 +264,15 @@ class ControlPlane:
         self._exits.callback(node.stop)
         node.start()
         self.daemons.update(node.daemons)
-        with self._told_by(node.daemons["kubelet"]):
+        with self._log_on_timeout(node.daemons["kubelet"]):
             self.admin.until("/api/v1/nodes", lambda nodes: node.name in ready_names(nodes), START_S)
 
     def _run(self, name: str, program: Path, flags: Mapping[str, object], ready: Callable[[], bool] | None = None,
-             more: Iterable[str] = ()) -> None:  # fmt: skip
-        """Starts one of the programs; it is stopped when the plane ends."""
-        daemon = Daemon(name, [program, *(f"--{flag}={value}" for flag, value in flags.items()), *more], self.folder)
+             extra_flags: Iterable[str] = ()) -> None:  # fmt: skip
+        """Start a program that is stopped with the control plane."""
+        daemon = Daemon(
+            name, [program, *(f"--{flag}={value}" for flag, value in flags.items()), *extra_flags], self.folder
+        )
         self.daemons[name] = daemon
         self._exits.callback(daemon.stop)
         daemon.start()
@@ -278,8 +280,8 @@ class ControlPlane:
             if ready is not None:
                 daemon.wait_for("ready", ready, START_S)
 
-    def _may(self, question: Object) -> bool:
-        review = {"spec": {"user": RESTRICTED, "resourceAttributes": question}}
+    def _is_allowed(self, attributes: Object) -> bool:
+        review = {"spec": {"user": RESTRICTED, "resourceAttributes": attributes}}
         return self.admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
 
     def _is_ready(self) -> bool:
@@ -289,26 +291,26 @@ class ControlPlane:
             return False
 
     def _wait_for_service_account(self) -> None:
-        """Pods are refused until the controller-manager has made it."""
+        """Wait for the default service account: without it the API server refuses pods."""
         path = "/api/v1/namespaces/default/serviceaccounts"
-        with self._timed("service account"), self._told_by(self.daemons["kube-controller-manager"]):
+        with self._timed("service account"), self._log_on_timeout(self.daemons["kube-controller-manager"]):
             self.admin.until(path, lambda found: any(a["metadata"]["name"] == "default" for a in found), START_S)
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
+        start_time = time.monotonic()
         yield
-        self.started_s[name] = time.monotonic() - began
+        self.started_s[name] = time.monotonic() - start_time
 
     @contextlib.contextmanager
-    def _told_by(self, daemon: Daemon) -> Iterator[None]:
-        """Where waiting for what a program should bring about fails, its log says why."""
+    def _log_on_timeout(self, daemon: Daemon) -> Iterator[None]:
+        """Add the end of a program's log to a timeout of a wait that depends on it."""
         try:
             yield
         except TimeoutError as error:
-            raise NotReady(f"{error}\n{daemon.name} says:\n{daemon.last_words()}") from error
+            raise NotReady(f"{error}\nlog of {daemon.name}:\n{daemon.log_tail()}") from error
 
-    def _forget_folder(self) -> None:
+    def _remove_folder(self) -> None:
         if self._failed or self.settings.keep_folder:
             print(f"the logs of the control plane are in {self.folder}")
         else:
@@ -328,12 +330,12 @@ def fake_node(name: str, gpus: int, labels: Mapping[str, str]) -> Object:
 
 
 def ready_names(nodes: Iterable[Object]) -> set[str]:
-    """Those that are ready, and that nothing keeps pods away from."""
+    """Return the names of nodes that are ready and have no taints."""
     return {node["metadata"]["name"] for node in nodes if is_ready(node) and not node["spec"].get("taints")}
 
 
 def is_ready(item: Object) -> bool:
-    """Of a node or a pod."""
+    """Return whether a node or pod is ready."""
     return any(
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in item.get("status", {}).get("conditions", ())
@@ -341,7 +343,7 @@ def is_ready(item: Object) -> bool:
 
 
 def missing_programs() -> list[str]:
-    """What has to be installed or built before a plane can start."""
+    """List the programs that must be installed or built before a control plane can start."""
     found = find_all()
     absent = [program.name for program in PROGRAMS if program.name not in found]
     return absent + [name for name in ("openssl",) if shutil.which(name) is None]

@@ -1,4 +1,4 @@
-"""Pods for tests: made, bound and waited for."""
+"""Functions that create, bind and wait for pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 def make_pod(api: Api, *, gpus: int = 0, command: Sequence[str] = (), annotations: Mapping[str, str] | None = None,
              **spec: object) -> str:  # fmt: skip
-    """A pod that waits for gpusquad, with a name of its own, which is returned."""
+    """Create a pod for the gpusquad scheduler and return its unique name."""
     name = f"pod-{next(_numbers)}"
     container: Object = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never"}
     if command:
@@ -27,7 +27,7 @@ def make_pod(api: Api, *, gpus: int = 0, command: Sequence[str] = (), annotation
 
 
 def bind(api: Api, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-    """One call that places the pod and writes the annotations, both or neither."""
+    """Bind the pod and write its annotations in one atomic request."""
     metadata = {"name": pod, "annotations": dict(annotations or {})}
     api.post(f"{PODS}/{pod}/binding", {"metadata": metadata, "target": {"kind": "Node", "name": node}})
 

@@ -1,4 +1,4 @@
-"""The service on a control plane, in this process, as an administrator would run it."""
+"""The gpusquad service on a control plane, in this process or as a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kube.plane import ControlPlane
 @contextlib.contextmanager
 def serving(plane: ControlPlane, home: Path, user: str = "admin", mode: str = "predictive-fifo",
             **kubernetes: Any) -> Iterator[Service]:  # fmt: skip
-    """It decides and binds from the first line of the block to the last. Without a lease unless one is named."""
+    """Run the service in this process. Without a lease unless one is named."""
     settings = {"kubeconfig": str(plane.kubeconfig(user)), "lease": "", **kubernetes}
     config = load_config(home, {"cluster": {"engine": "kubernetes"}, "kubernetes": settings, "policy": {"mode": mode}})
     service = Service(home, config)
@@ -30,7 +30,7 @@ def serving(plane: ControlPlane, home: Path, user: str = "admin", mode: str = "p
 
 
 def service_process(plane: ControlPlane, name: str, user: str = "admin", lease: str = "", **settings: float) -> Daemon:
-    """The same as a process of its own, which tests may kill. Replicas that share a name of a lease take turns."""
+    """Return the service as a process that tests can kill. Of replicas with the same lease, one is the leader."""
     home = plane.folder / name
     home.mkdir(exist_ok=True)
     lines = "".join(f"{key} = {value}\n" for key, value in settings.items())

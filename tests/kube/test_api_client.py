@@ -1,4 +1,4 @@
-"""The engine's client and a real API server understand each other."""
+"""Tests of the engine's Kubernetes API client against a real API server."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tests.kube.pods import PODS, make_pod
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def speak(
-    plane: ControlPlane, work: Callable[[AsyncKubeApi], Awaitable[object]], user: str = "admin", page: int = 500
+def run_with_client(
+    plane: ControlPlane, use_api: Callable[[AsyncKubeApi], Awaitable[object]], user: str = "admin", page: int = 500
 ) -> object:
     async def run() -> object:
         async with AsyncKubeApi(load_access(plane.kubeconfig(user)), page=page) as api:
-            return await asyncio.wait_for(work(api), 60)
+            return await asyncio.wait_for(use_api(api), 60)
 
     return asyncio.run(run())
 
 
-def test_the_life_of_an_object(plane: ControlPlane):
+def test_client_creates_changes_and_deletes_an_object(plane: ControlPlane):
     path = f"{MAPS}/life"
 
-    async def work(api: AsyncKubeApi) -> None:
+    async def use_api(api: AsyncKubeApi) -> None:
         made = await api.post(MAPS, {"metadata": {"name": "life"}, "data": {"a": "1"}})
-        with pytest.raises(ApiRefused) as there:
+        with pytest.raises(ApiRefused) as duplicate:
             await api.post(MAPS, {"metadata": {"name": "life"}})
-        assert there.value.already_exists
+        assert duplicate.value.already_exists
         changed = await api.put(path, {**made, "data": {"a": "2"}})
         with pytest.raises(ApiRefused) as conflict:
             await api.put(path, {**made, "data": {"a": "3"}})
@@ -58,32 +58,32 @@ def test_the_life_of_an_object(plane: ControlPlane):
             await api.get(path)
         assert (missing.value.is_missing, missing.value.reason) == (True, "NotFound")
 
-    speak(plane, work)
+    run_with_client(plane, use_api)
 
 
-def test_a_missing_right_is_named(plane: ControlPlane):
+def test_missing_right_is_named_in_the_error(plane: ControlPlane):
     plane.allow([])
     with pytest.raises(ApiRefused) as caught:
-        speak(plane, lambda api: api.list("/api/v1/nodes"), RESTRICTED)
+        run_with_client(plane, lambda api: api.list("/api/v1/nodes"), RESTRICTED)
     assert caught.value.is_forbidden
     assert 'cannot list resource "nodes"' in caught.value.message
 
 
-def test_pages_and_one_list_are_the_same(plane: ControlPlane):
-    """In pages, each object once, and of the same shape as a stream would bring it."""
+def test_list_is_the_same_with_and_without_pages(plane: ControlPlane):
+    """A paged list has each object once, in the same form as a watch."""
 
-    async def work(api: AsyncKubeApi) -> None:
+    async def use_api(api: AsyncKubeApi) -> None:
         listed = await api.list("/api/v1/nodes", labelSelector="kubernetes.io/os=linux")
         assert sorted(name_of(item) for item in listed.items) == ["fake-0", "fake-1", "fake-2", "fake-3"]
         assert {(item["kind"], item["apiVersion"]) for item in listed.items} == {("Node", "v1")}
         assert int(listed.version) > 0
 
-    speak(plane, work, page=3)
-    speak(plane, work)
+    run_with_client(plane, use_api, page=3)
+    run_with_client(plane, use_api)
 
 
-def test_a_stream_brings_what_happens_after_a_version(plane: ControlPlane):
-    async def work(api: AsyncKubeApi) -> None:
+def test_watch_yields_events_after_a_version(plane: ControlPlane):
+    async def use_api(api: AsyncKubeApi) -> None:
         listed = await api.list(MAPS)
         await api.post(MAPS, {"metadata": {"name": "seen"}, "data": {"large": "x" * 500_000}})
         await api.delete(f"{MAPS}/seen")
@@ -95,10 +95,10 @@ def test_a_stream_brings_what_happens_after_a_version(plane: ControlPlane):
                     break
         assert seen == [("ADDED", "ConfigMap", 500_000), ("DELETED", "ConfigMap", 500_000)]
 
-    speak(plane, work)
+    run_with_client(plane, use_api)
 
 
-def test_a_server_with_another_authority_is_not_believed(plane: ControlPlane):
+def test_server_certificate_of_another_authority_is_refused(plane: ControlPlane):
     access = dataclasses.replace(load_access(plane.kubeconfig()), authority="")
 
     async def run() -> None:
@@ -110,7 +110,7 @@ def test_a_server_with_another_authority_is_not_believed(plane: ControlPlane):
     assert plane.token() not in str(caught.value)
 
 
-def test_a_wrong_token_is_refused(plane: ControlPlane):
+def test_wrong_token_is_refused(plane: ControlPlane):
     access = dataclasses.replace(load_access(plane.kubeconfig()), token=FixedToken("wrong"))
 
     async def run() -> None:
@@ -121,11 +121,11 @@ def test_a_wrong_token_is_refused(plane: ControlPlane):
         asyncio.run(run())
 
 
-def test_many_bindings_at_once(plane: ControlPlane):
-    """Each is done once, and a second one for the same pod is a conflict, whichever of them comes first."""
+def test_concurrent_bindings_bind_each_pod_once(plane: ControlPlane):
+    """Of two concurrent bindings of a pod, one succeeds and the other is a conflict."""
     names = [make_pod(plane.admin) for _ in range(20)]
 
-    async def work(api: AsyncKubeApi) -> None:
+    async def use_api(api: AsyncKubeApi) -> None:
         def bind(name: str) -> Awaitable[object]:
             content = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "fake-0"}}
             return api.post(f"{PODS}/{name}/binding", content)
@@ -137,4 +137,4 @@ def test_many_bindings_at_once(plane: ControlPlane):
         assert not [answer for answer in answers if isinstance(answer, ApiUnreachable)]
         await asyncio.gather(*(api.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0}) for name in names))
 
-    speak(plane, work)
+    run_with_client(plane, use_api)

@@ -1,7 +1,7 @@
-"""The chart's own pods on a real kubelet: server and agent run with the rights, users and volumes it gives them.
+"""Tests of the chart's server and agent pods on a real kubelet, with the chart's rights, users and volumes.
 
-There is no image to pull, so Python and the packages are mounted from this machine into a container of busybox. All
-else is as the chart renders it, but for the network: the API server listens on this machine's loopback only.
+There is no image to pull, so Python and the packages are mounted from this machine into a busybox container. Pods use
+the host network, because the API server listens only on loopback. The rest is as the chart renders it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.kube.chart import Release
 from tests.kube.daemons import free_port
 from tests.kube.image import IMAGE
 from tests.kube.machine import Machine
-from tests.kube.placements import ENDED, container, got, make, wait_for, wait_for_devices
+from tests.kube.placements import ENDED, cards_of, container, make, wait_for, wait_for_devices
 from tests.kube.plane import ControlPlane, Settings
 from tests.kube.pods import PODS
 
@@ -36,13 +36,13 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 @pytest.fixture
 def plane(machine: Machine) -> Iterator[ControlPlane]:
-    del machine  # only asked whether it can be a node
+    del machine  # requested only to skip the test if the machine cannot be a node
     settings = Settings(real_node=True, scheduler=True, apiserver_flags=("--allow-privileged=true",))
     with ControlPlane(settings) as started:
         yield started
 
 
-def test_server_and_agent_run_as_the_chart_says_and_place_a_gang(plane: ControlPlane):
+def test_server_and_agent_of_the_chart_place_a_gang(plane: ControlPlane):
     release = Release(plane)
     _install(release)
     try:
@@ -54,38 +54,38 @@ def test_server_and_agent_run_as_the_chart_says_and_place_a_gang(plane: ControlP
         plane.admin.post(JOBS, {"metadata": {"name": "gang"}, "spec": spec})
         ended = plane.admin.until(PODS, lambda found: len(found) == 3 and all(map(_has_ended, found)), timeout_s=60.0)
     except TimeoutError as error:
-        raise AssertionError(f"{error}\n{_what_they_say(release)}") from error
-    _agent_reports(release)
+        raise AssertionError(f"{error}\n{_diagnostics(release)}") from error
+    _check_agent_reports(release)
     cards = []
     for pod in ended:
-        assert pod["status"]["phase"] == "Succeeded", f"{pod['status']}\n{_what_they_say(release)}"
+        assert pod["status"]["phase"] == "Succeeded", f"{pod['status']}\n{_diagnostics(release)}"
         pinned = json.loads(pod["metadata"]["annotations"][CARDS])["main"]
-        assert got(plane, pod["metadata"]["name"]).is_exactly(pinned)
+        assert cards_of(plane, pod["metadata"]["name"]).is_exactly(pinned)
         cards += pinned
     assert len(set(cards)) == 3
-    _a_part_is_kept(release)
+    _check_share_is_enforced(release)
 
 
-def _a_part_is_kept(release: Release) -> None:
-    """An agent with no more than the chart's rights can run the daemon of a card and hand out its files."""
+def _check_share_is_enforced(release: Release) -> None:
+    """Check that an agent with the chart's rights can run a card daemon and mount its files."""
     plane = release.plane
-    asks = container(
+    sharing_container = container(
         command="cat /etc/ld.so.preload; cd /run/gpusquad; (: >> tenant) && ! (: >> decisions) 2> /dev/null && echo OWN"
     )
-    asks["resources"]["limits"] |= {"gpusquad.io/gpu-memory": "1Gi"}
-    name = make(plane, [asks])
+    sharing_container["resources"]["limits"] |= {"gpusquad.io/gpu-memory": "1Gi"}
+    name = make(plane, [sharing_container])
     pod = wait_for(plane, [name])[name]
-    assert pod["status"]["phase"] == "Succeeded", f"{pod['status']}\n{_what_they_say(release)}"
+    assert pod["status"]["phase"] == "Succeeded", f"{pod['status']}\n{_diagnostics(release)}"
     assert plane.admin.text(f"{PODS}/{name}/log").split() == ["/usr/lib/gpusquad/libgpusquad.so", "OWN"]
 
 
-def _agent_reports(release: Release) -> None:
-    """With the token that the kubelet projects into its pod, which the server has reviewed."""
+def _check_agent_reports(release: Release) -> None:
+    """Check that the agent's reports arrive, authenticated by the token that the kubelet projects into its pod."""
     nodes = ("exec", "deploy/gpusquad", "--", sys.executable, "-m", "gpusquad", "nodes", "--json")
     end_s = time.monotonic() + 60.0
     samples: list[Object | None] = [None]
     while not all(samples):
-        assert time.monotonic() < end_s, _what_they_say(release)
+        assert time.monotonic() < end_s, _diagnostics(release)
         found = json.loads(release.plane.kubectl("-n", release.namespace, *nodes))["items"]
         samples = [card["sample"] for node in found for card in node["cards"]]
     assert len(samples) == SIMULATED
@@ -111,25 +111,25 @@ def _install(release: Release) -> None:
     library(cache / "gpusquad" / "shim")
     for item in objects:
         if item["kind"] in ("Deployment", "DaemonSet"):
-            _lend_python(item["spec"]["template"]["spec"], release.plane.url, cache)
+            _mount_python(item["spec"]["template"]["spec"], release.plane.url, cache)
     text = yaml.safe_dump_all(objects).replace("7070", str(free_port()))
-    text = text.replace(f"//gpusquad.{release.namespace}.svc:", "//127.0.0.1:")  # nobody resolves names here
+    text = text.replace(f"//gpusquad.{release.namespace}.svc:", "//127.0.0.1:")  # there is no DNS
     release.plane.kubectl("create", "namespace", release.namespace)
     command = [release.plane.programs["kubectl"], "--kubeconfig", release.plane.kubeconfig(), "apply", "--server-side"]
-    done = subprocess.run([*command, "-n", release.namespace, "-f", "-"], input=text, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([*command, "-n", release.namespace, "-f", "-"], input=text, text=True, capture_output=True)
+    assert process.returncode == 0, process.stderr
 
 
-def _lend_python(spec: Object, url: str, cache: Path) -> None:
-    """What the image would have brought, and the way to the API server."""
+def _mount_python(spec: Object, url: str, cache: Path) -> None:
+    """Mount what the image would contain, and set the address of the API server."""
     [program] = spec["containers"]
-    words = {"gpusquad": ["-m", "gpusquad"], "python": []}[program["args"][0]]
-    program["command"], program["args"] = [sys.executable], [*words, *program["args"][1:]]
+    arguments = {"gpusquad": ["-m", "gpusquad"], "python": []}[program["args"][0]]
+    program["command"], program["args"] = [sys.executable], [*arguments, *program["args"][1:]]
     address = urlsplit(url)
     program["env"] += [
         {"name": "PYTHONPATH", "value": str(REPOSITORY / "src")},
         {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-        {"name": "XDG_CACHE_HOME", "value": str(cache)},  # where the library is that the wheel would have
+        {"name": "XDG_CACHE_HOME", "value": str(cache)},  # has the shim library, which the wheel would contain
         {"name": "KUBERNETES_SERVICE_HOST", "value": str(address.hostname)},
         {"name": "KUBERNETES_SERVICE_PORT", "value": str(address.port)},
     ]
@@ -140,25 +140,25 @@ def _lend_python(spec: Object, url: str, cache: Path) -> None:
 
 
 def _folders() -> list[str]:
-    """Of the interpreter, its libraries, the packages and our source; none of them inside another."""
+    """List the folders of the interpreter, its libraries, the packages and the source, without nested ones."""
     wanted = [Path(sys.base_prefix), Path(sys.prefix), REPOSITORY / "src", Path("/usr"), Path("/lib"), Path("/lib64")]
-    there = {str(path) for path in wanted if path.exists()}
-    return sorted(path for path in there if not any(path.startswith(f"{other}/") for other in there))
+    existing = {str(path) for path in wanted if path.exists()}
+    return sorted(path for path in existing if not any(path.startswith(f"{other}/") for other in existing))
 
 
 def _is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _has_ended(pod: Object) -> bool:
     return pod["status"].get("phase") in ENDED
 
 
-def _what_they_say(release: Release) -> str:
-    """Server and agent, their pods, and why the gang waits if it does."""
+def _diagnostics(release: Release) -> str:
+    """Return logs of server and agent, the description of their pods, and the reason why the gang is pending."""
     why = (sys.executable, "-m", "gpusquad", "why", "gang")
-    questions = (
+    commands = (
         ("describe", "pods"),
         ("logs", "--selector=app.kubernetes.io/component=server", "--tail=20"),
         ("logs", "--selector=app.kubernetes.io/component=agent", "--tail=20"),
@@ -166,8 +166,8 @@ def _what_they_say(release: Release) -> str:
     )
     plane = release.plane
     command = [plane.programs["kubectl"], "--kubeconfig", plane.kubeconfig(), "-n", release.namespace]
-    answers = [
-        subprocess.run([*command, *question], capture_output=True, text=True, check=False, timeout=30)
-        for question in questions
+    results = [
+        subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=30)
+        for arguments in commands
     ]
-    return "\n".join(answer.stdout[-3000:] + answer.stderr for answer in answers)
+    return "\n".join(result.stdout[-3000:] + result.stderr for result in results)

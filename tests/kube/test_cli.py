@@ -1,4 +1,4 @@
-"""The command line against a cluster: jobs become pods through the API server, and are found like anybody else's."""
+"""Tests of the command line on a cluster: submitted jobs become pods through the API server."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _WAIT_S = 60.0
 
 
 class Cli:
-    """The service as a program of its own, and the command line beside it."""
+    """The service as a process, and the command line that uses it."""
 
-    def __init__(self, plane: ControlPlane, home: Path, more: str = "") -> None:
+    def __init__(self, plane: ControlPlane, home: Path, extra_config: str = "") -> None:
         home.mkdir()
         (home / "config.toml").write_text(
             f'[server]\nport = 0\n[cluster]\nengine = "kubernetes"\n[policy]\nmode = "predictive-fifo"\n'
-            f'[kubernetes]\nkubeconfig = "{plane.kubeconfig()}"\nlease = ""\n{more}'
+            f'[kubernetes]\nkubeconfig = "{plane.kubeconfig()}"\nlease = ""\n{extra_config}'
         )
         self.home = home
         self._env = {"GPUSQUAD_HOME": str(home), "PYTHONPATH": str(_SOURCE), "PATH": os.environ["PATH"],
@@ -54,15 +54,15 @@ class Cli:
         self.daemon.start()
         self.daemon.wait_for("ready", lambda: '"ready"' in self.daemon.log.read_text(), _WAIT_S)
 
-    def run(self, *words: str, code: int = 0, text: str = "") -> str:
-        command = [sys.executable, "-m", "gpusquad", *words]
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=_WAIT_S, cwd=self.home,
+    def run(self, *arguments: str, code: int = 0, text: str = "") -> str:
+        command = [sys.executable, "-m", "gpusquad", *arguments]
+        process = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=_WAIT_S, cwd=self.home,
                               input=text)  # fmt: skip
-        assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}\n{self.daemon.last_words()}"
-        return (done.stdout or done.stderr).strip()
+        assert process.returncode == code, f"{arguments}: {process.stdout}{process.stderr}\n{self.daemon.log_tail()}"
+        return (process.stdout or process.stderr).strip()
 
-    def json(self, *words: str) -> Any:
-        return json.loads(self.run(words[0], "--json", *words[1:]))
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(arguments[0], "--json", *arguments[1:]))
 
     def job(self, job: str) -> Any:
         found = [view for view in self.json("history", "--limit", "100")["items"] if view["id"] == job]
@@ -71,14 +71,14 @@ class Cli:
     def until(self, job: str, *states: str) -> Any:
         end_s = time.monotonic() + _WAIT_S
         while (found := self.job(job))["state"] not in states:
-            assert time.monotonic() < end_s, f"{job} is {found['state']}, not {states}\n{self.daemon.last_words()}"
+            assert time.monotonic() < end_s, f"{job} is {found['state']}, not {states}\n{self.daemon.log_tail()}"
             time.sleep(0.3)
         return found
 
 
 @contextlib.contextmanager
-def cli_on(plane: ControlPlane, name: str, more: str = "") -> Iterator[Cli]:
-    cli = Cli(plane, plane.folder / name, more)
+def cli_on(plane: ControlPlane, name: str, extra_config: str = "") -> Iterator[Cli]:
+    cli = Cli(plane, plane.folder / name, extra_config)
     try:
         cli.start()
         yield cli
@@ -100,7 +100,7 @@ def cli(fake: ControlPlane) -> Iterator[Cli]:
 
 @contextlib.contextmanager
 def quota(plane: ControlPlane, name: str, hard: Mapping[str, str]) -> Iterator[None]:
-    """No more than this. It holds from the start: pods of earlier tests that still end would count against it."""
+    """Set a resource quota. Waits for earlier pods to end first, because they would count against it."""
     plane.admin.until(PODS, lambda pods: not pods)
     plane.admin.post(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard}})
     try:
@@ -111,7 +111,7 @@ def quota(plane: ControlPlane, name: str, hard: Mapping[str, str]) -> Iterator[N
 
 
 def remove_jobs(plane: ControlPlane) -> None:
-    """Whatever a test leaves behind would be another's trouble, its own second try included."""
+    """Delete all jobs, which would otherwise disturb later tests and reruns."""
     for item in plane.admin.get(JOBS)["items"]:
         plane.admin.delete(f"{JOBS}/{item['metadata']['name']}", propagationPolicy="Background")
 
@@ -136,8 +136,8 @@ FILES: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_server_takes_what_we_would_make(fake: ControlPlane, name: str):
-    """By a dry run: every object is checked as if it were made."""
+def test_api_server_accepts_the_objects_of_a_job_file(fake: ControlPlane, name: str):
+    """With a dry run the API server validates every object."""
     spec = spec_from_dict({"command": "echo $(date) $$", "image": "x", **FILES[name]})
     job = to_job(spec, "-", 0, "default", "ann")
     secrets = {secret.env_name: "s3cret" for secret in spec.secrets}
@@ -149,16 +149,16 @@ def test_the_server_takes_what_we_would_make(fake: ControlPlane, name: str):
     assert "s3cret" not in json.dumps(plan.jobs)
 
 
-def test_the_verbs_on_a_cluster(fake: ControlPlane, cli: Cli):
+def test_commands_work_on_a_cluster(fake: ControlPlane, cli: Cli):
     big = cli.run("submit", "--gpus", "4", "--tasks", "2", "--estimate", "1h", "-q", "--", "train")
     cli.until(big, "running")
-    next_one = cli.run("submit", "--gpus", "1", "--name", "next", "-q", "--", "train")
-    assert "needs 1 idle card" in cli.run("why", next_one)
-    assert cli.json("when", next_one)["promised_s"] is not None or cli.json("when", next_one)["start_s"] is not None
-    assert "held" in cli.run("hold", next_one)
-    assert cli.job(next_one)["state"] == "held"
-    cli.run("release", next_one)
-    cli.run("update", next_one, "--priority", "high", "--estimate", "30m")
+    next_job = cli.run("submit", "--gpus", "1", "--name", "next", "-q", "--", "train")
+    assert "needs 1 idle card" in cli.run("why", next_job)
+    assert cli.json("when", next_job)["promised_s"] is not None or cli.json("when", next_job)["start_s"] is not None
+    assert "held" in cli.run("hold", next_job)
+    assert cli.job(next_job)["state"] == "held"
+    cli.run("release", next_job)
+    cli.run("update", next_job, "--priority", "high", "--estimate", "30m")
     [pod] = fake.admin.until(
         PODS, lambda pods: "gpusquad.io/priority" in pods[0]["metadata"]["annotations"],
         labelSelector=f"gpusquad.io/group={group_of(fake, 'next')}",
@@ -166,15 +166,15 @@ def test_the_verbs_on_a_cluster(fake: ControlPlane, cli: Cli):
     assert pod["metadata"]["annotations"]["gpusquad.io/priority"] == "high"
     assert pod["metadata"]["annotations"]["gpusquad.io/estimate"] == "1800s"
     assert "next" in cli.run("queue")
-    assert cli.json("story", next_one)["items"][0]["actor"] == "admin"
-    cli.run("cancel", next_one)
+    assert cli.json("story", next_job)["items"][0]["actor"] == "admin"
+    cli.run("cancel", next_job)
     fake.admin.until(PODS, lambda pods: not any("next" in pod["metadata"]["name"] for pod in pods))
     cli.run("cancel", big)
     assert cli.until(big, "cancelled")["cause"] == "cancelled by admin"
     fake.admin.until(JOBS, lambda jobs: not jobs)
 
 
-def test_a_job_is_the_same_after_a_restart(fake: ControlPlane, cli: Cli):
+def test_job_attributes_survive_a_service_restart(fake: ControlPlane, cli: Cli):
     job = cli.run("submit", "--gpus", "1", "--app", "resnet", "--priority", "low", "-q", "--", "train")
     cli.until(job, "running")
     cli.daemon.stop()
@@ -187,7 +187,7 @@ def test_a_job_is_the_same_after_a_restart(fake: ControlPlane, cli: Cli):
     fake.admin.until(JOBS, lambda jobs: not jobs)
 
 
-def test_one_role_that_fails_ends_the_others(fake: ControlPlane, cli: Cli):
+def test_failed_role_ends_the_other_roles(fake: ControlPlane, cli: Cli):
     (cli.home / "rl.yaml").write_text(
         "{name: rl, roles: [{name: learner, gpus: 1, command: [a]}, {name: actor, count: 2, gpus: 1, command: [b]}]}"
     )
@@ -203,30 +203,30 @@ def test_one_role_that_fails_ends_the_others(fake: ControlPlane, cli: Cli):
     remove_jobs(fake)
 
 
-def test_what_the_cluster_refuses_leaves_nothing(fake: ControlPlane, cli: Cli):
+def test_refused_submission_leaves_no_objects(fake: ControlPlane, cli: Cli):
     cli.run("tenant", "set", "elsewhere")
-    told = cli.run("submit", "--tenant", "elsewhere", "--gpus", "1", "--", "train", code=2)
-    assert "the cluster has no namespace not-there" in told
+    output = cli.run("submit", "--tenant", "elsewhere", "--gpus", "1", "--", "train", code=2)
+    assert "the cluster has no namespace not-there" in output
     with quota(fake, "no-services", {"count/services": "0"}):
-        told = cli.run("submit", "--gpus", "1", "--tasks", "2", "--", "train", code=2)
-    assert "exceeded quota" in told
+        output = cli.run("submit", "--gpus", "1", "--tasks", "2", "--", "train", code=2)
+    assert "exceeded quota" in output
     fake.admin.until(JOBS, lambda jobs: not jobs)
 
 
-def test_a_gang_that_is_never_complete_says_so(fake: ControlPlane, cli: Cli):
+def test_submit_warns_when_the_gang_is_incomplete(fake: ControlPlane, cli: Cli):
     with quota(fake, "one-pod", {"pods": "1"}):
-        told = cli.json("submit", "--gpus", "1", "--tasks", "2", "--name", "never", "--", "train")
-    job = told["jobs"][0]["id"]
+        submitted = cli.json("submit", "--gpus", "1", "--tasks", "2", "--name", "never", "--", "train")
+    job = submitted["jobs"][0]["id"]
     try:
-        assert "not complete yet: waits for 1 of 2 pods" in told["warnings"][0]
-        cli.until(job, "running")  # now that there is room
+        assert "not complete yet: waits for 1 of 2 pods" in submitted["warnings"][0]
+        cli.until(job, "running")  # the quota is removed
         cli.run("cancel", job)
         fake.admin.until(JOBS, lambda jobs: not jobs)
     finally:
         remove_jobs(fake)
 
 
-def test_what_cannot_be_made_is_refused(cli: Cli):
+def test_elastic_job_is_refused(cli: Cli):
     (cli.home / "elastic.yaml").write_text("{min: 1, count: 2, gpus: 1, command: train}")
     assert "elastic jobs are not supported on Kubernetes" in cli.run("submit", "elastic.yaml", code=2)
 
@@ -239,8 +239,8 @@ def group_of(plane: ControlPlane, name: str) -> str:
     return found
 
 
-def test_a_gang_runs_on_a_real_node():
-    """A user's story: submitted, seen to run, its output read, another one cancelled, and told why a third waits."""
+def test_gang_runs_on_a_real_node():
+    """Submit a gang and read its output, cancel another job, and ask why a third is pending."""
     need_node()
     with ControlPlane(Settings(real_node=True)) as plane, agent_on(plane, 4), cli_on(plane, "real") as cli:
         cli.run("secret", "set", "KEY", text="open sesame")

@@ -1,4 +1,4 @@
-"""Leader election against a real API server."""
+"""Tests of leader election against a real API server."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from gpusquad.kube.objects import Object
 from tests.kube.plane import ControlPlane
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-PATIENCE_S = 60.0
+WAIT_S = 60.0
 SHORT = {"duration_s": 3.0, "renew_s": 2.0, "retry_s": 0.2}
 
 
 @contextlib.asynccontextmanager
-async def contenders(plane: ControlPlane, name: str, count: int, **more: object) -> AsyncIterator[list[Leadership]]:
-    """Each with a connection of its own."""
+async def candidates(plane: ControlPlane, name: str, count: int, **options: object) -> AsyncIterator[list[Leadership]]:
+    """Candidates for the same lease, each with its own connection."""
     async with contextlib.AsyncExitStack() as stack:
         access = load_access(plane.kubeconfig())
-        made = []
+        candidates_made = []
         for number in range(count):
             api = await stack.enter_async_context(AsyncKubeApi(access))
-            made.append(Leadership(api, "default", name, f"c{number}", **SHORT, **more))  # type: ignore[arg-type]
-            stack.push_async_callback(made[-1].close)
-        yield made
+            candidates_made.append(Leadership(api, "default", name, f"c{number}", **SHORT, **options))  # type: ignore[arg-type]
+            stack.push_async_callback(candidates_made[-1].close)
+        yield candidates_made
 
 
 def lease(plane: ControlPlane, name: str) -> Object:
     return plane.admin.get(f"{LEASES}/{name}")["spec"]
 
 
-def test_exactly_one_of_three_leads_and_the_next_when_it_lets_go(plane: ControlPlane):
+def test_one_replica_leads_and_another_follows_when_it_releases_the_lease(plane: ControlPlane):
     async def run() -> None:
-        async with contenders(plane, "three", 3) as all_of_them:
-            waiting = {asyncio.create_task(one.acquire()): one for one in all_of_them}
-            led: list[Leadership] = []
-            async with asyncio.timeout(PATIENCE_S):
+        async with candidates(plane, "three", 3) as replicas:
+            waiting = {asyncio.create_task(replica.acquire()): replica for replica in replicas}
+            leaders: list[Leadership] = []
+            async with asyncio.timeout(WAIT_S):
                 while waiting:
                     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                     assert len(done) == 1
                     leader = waiting.pop(done.pop())
-                    led.append(leader)
-                    assert [one for one in all_of_them if one.leads] == [leader]
+                    leaders.append(leader)
+                    assert [replica for replica in replicas if replica.leads] == [leader]
                     assert lease(plane, "three")["holderIdentity"] == leader.identity
                     await leader.close()
                     assert not leader.lost.is_set()
-            assert set(led) == set(all_of_them)
+            assert set(leaders) == set(replicas)
         assert lease(plane, "three")["holderIdentity"] == ""
 
     asyncio.run(run())
 
 
-class Frozen:
-    """In the place of an Api: no request of its user comes through, and no answer either."""
+class HangingApi:
+    """API client whose requests never get an answer."""
 
     def __getattr__(self, name: str):
         async def hang(*_: object, **__: object) -> None:
@@ -66,13 +66,13 @@ class Frozen:
         return hang
 
 
-def test_a_leader_that_stops_renewing_is_followed_after_it_has_stopped(plane: ControlPlane):
+def test_replica_takes_over_after_the_leader_stopped_renewing(plane: ControlPlane):
     async def run() -> None:
-        async with contenders(plane, "frozen", 2) as (first, second):
-            await asyncio.wait_for(first.acquire(), PATIENCE_S)
+        async with candidates(plane, "frozen", 2) as (first, second):
+            await asyncio.wait_for(first.acquire(), WAIT_S)
             waiting = asyncio.create_task(second.acquire())
-            first._api = Frozen()  # type: ignore[assignment]
-            async with asyncio.timeout(PATIENCE_S):
+            first._api = HangingApi()  # type: ignore[assignment]
+            async with asyncio.timeout(WAIT_S):
                 await first.lost.wait()
                 assert not waiting.done()
                 await waiting
@@ -82,8 +82,8 @@ def test_a_leader_that_stops_renewing_is_followed_after_it_has_stopped(plane: Co
     asyncio.run(run())
 
 
-def test_a_lease_with_times_from_another_age_is_judged_by_whether_it_changes(plane: ControlPlane):
-    """One renewed in the far future is not held for ever, and one from the past is not free at once."""
+def test_lease_expires_by_its_changes_when_its_times_are_wrong(plane: ControlPlane):
+    """A renew time in the future does not hold the lease indefinitely; one in the past does not free it at once."""
     for year in (2199, 1999):
         name = f"year-{year}"
         moment = datetime(year, 1, 1, tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -91,21 +91,21 @@ def test_a_lease_with_times_from_another_age_is_judged_by_whether_it_changes(pla
         plane.admin.post(LEASES, {"metadata": {"name": name}, "spec": spec})
 
         async def run(name: str = name) -> None:
-            async with contenders(plane, name, 1) as (only,):
+            async with candidates(plane, name, 1) as (only,):
                 loop = asyncio.get_running_loop()
-                began_s = loop.time()
-                await asyncio.wait_for(only.acquire(), PATIENCE_S)
-                assert loop.time() - began_s >= 2.0
+                start_s = loop.time()
+                await asyncio.wait_for(only.acquire(), WAIT_S)
+                assert loop.time() - start_s >= 2.0
 
         asyncio.run(run())
 
 
-def test_who_loses_the_lease_by_force_stops(plane: ControlPlane):
+def test_leader_stops_when_the_lease_is_taken_away(plane: ControlPlane):
     async def run() -> None:
-        async with contenders(plane, "taken", 1) as (only,):
-            await asyncio.wait_for(only.acquire(), PATIENCE_S)
+        async with candidates(plane, "taken", 1) as (only,):
+            await asyncio.wait_for(only.acquire(), WAIT_S)
             plane.admin.patch(f"{LEASES}/taken", {"spec": {"holderIdentity": "thief"}})
-            await asyncio.wait_for(only.lost.wait(), PATIENCE_S)
+            await asyncio.wait_for(only.lost.wait(), WAIT_S)
             assert not only.leads
         assert lease(plane, "taken")["holderIdentity"] == "thief"
 

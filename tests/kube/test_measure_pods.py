@@ -1,6 +1,6 @@
-"""``gpusquad measure`` in a pod: a real kubelet, our device plugin and our scheduler, workers in a container.
+"""Tests of ``gpusquad measure`` in a pod, with a real kubelet, the device plugin and the scheduler.
 
-The card is simulated and NVIDIA's library a stub; the workloads only sleep. All else is as on a cluster with GPUs.
+The card is simulated, NVIDIA's library is a stub and the workloads only sleep. The rest is as on a cluster with GPUs.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ Process = subprocess.Popen[str]
 
 
 @dataclass(frozen=True)
-class Stage:
+class MeasureCluster:
     plane: ControlPlane
     kubeconfig: Path
     out: Path
 
-    def start(self, *more: str, image: str = PYTHON_IMAGE, namespace: str = TEAM, workloads: str = f"{QUICK},{OTHER}",
-              repeats: int = 2) -> Process:  # fmt: skip
-        """The command line of somebody who may do what the guide says and no more."""
-        words = ["measure", "--engine", "kubernetes", "--image", image, "--namespace", namespace,
+    def start(self, *options: str, image: str = PYTHON_IMAGE, namespace: str = TEAM,
+              workloads: str = f"{QUICK},{OTHER}", repeats: int = 2) -> Process:  # fmt: skip
+        """Start the command as a user with only the rights that the guide lists."""
+        arguments = ["measure", "--engine", "kubernetes", "--image", image, "--namespace", namespace,
                  "--workloads", workloads, "--window", "50ms", "--repeats", str(repeats), "--out", str(self.out),
-                 *more]  # fmt: skip
+                 *options]  # fmt: skip
         path = f"{self.plane.programs['kubectl'].parent}:{os.environ['PATH']}"
         env = {"KUBECONFIG": str(self.kubeconfig), "PATH": path, "PYTHONPATH": str(REPOSITORY / "src"),
                "GPUSQUAD_HOME": str(self.out), "HOME": str(self.out), "COLUMNS": "400", "NO_COLOR": "1"}  # fmt: skip
-        command = [sys.executable, "-m", "gpusquad", *words]
+        command = [sys.executable, "-m", "gpusquad", *arguments]
         return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def pod(self, phase: str) -> Object:
-        """The only one, once it is so."""
+        """Wait until the only pod is in this phase, and return it."""
         [found] = self.plane.admin.until(PODS, lambda pods: [pod["status"].get("phase") for pod in pods] == [phase])
         return found
 
-    def inside(self, pod: Object, *argv: str) -> str:
+    def run_in_pod(self, pod: Object, *argv: str) -> str:
         return self.plane.kubectl("-n", TEAM, "exec", pod["metadata"]["name"], "--", *argv)
 
-    def nothing_is_left(self) -> None:
+    def wait_until_no_pods(self) -> None:
         self.plane.admin.until(PODS, lambda pods: not pods)
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasureCluster]:
     need_node()
     if reason := missing():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
@@ -80,17 +80,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         image = plane.folder / "python.tar"
         write_python_image(image)
         plane.node.import_image(image)
-        kubeconfig = _somebody(plane)
+        kubeconfig = _make_user(plane)
         exits.enter_context(agent_on(plane, 2))
         exits.enter_context(serving(plane, plane.folder / "home"))
-        yield Stage(plane, kubeconfig, tmp_path_factory.mktemp("series"))
+        yield MeasureCluster(plane, kubeconfig, tmp_path_factory.mktemp("series"))
 
 
-def _somebody(plane: ControlPlane) -> Path:
-    """With the role of the guide in one namespace, and no other right."""
+def _make_user(plane: ControlPlane) -> Path:
+    """Return the kubeconfig of a user with the role of the guide in one namespace and no other rights."""
     plane.admin.post("/api/v1/namespaces", {"metadata": {"name": TEAM}})
     accounts = f"/api/v1/namespaces/{TEAM}/serviceaccounts"
-    plane.admin.until(accounts, lambda found: any(one["metadata"]["name"] == "default" for one in found))
+    plane.admin.until(accounts, lambda found: any(account["metadata"]["name"] == "default" for account in found))
     plane.admin.post(accounts, {"metadata": {"name": "somebody"}})
     [text] = re.findall(r"```yml\n(.*?)```", (REPOSITORY / "docs/guide/interference.md").read_text(), re.DOTALL)
     role = yaml.safe_load(text)
@@ -108,81 +108,83 @@ def _somebody(plane: ControlPlane) -> Path:
     return path
 
 
-def _ended(process: Process, code: int) -> str:
-    """What it said to people."""
-    said, complaint = process.communicate(timeout=WAIT_S)
-    assert process.returncode == code, f"{said}\n{complaint}"
-    return complaint
+def _wait_for_exit(process: Process, code: int) -> str:
+    """Wait for the process to end with this exit code, and return its error output."""
+    output, errors = process.communicate(timeout=WAIT_S)
+    assert process.returncode == code, f"{output}\n{errors}"
+    return errors
 
 
-def test_a_series_in_a_pod_that_gpusquad_placed(stage: Stage):
-    process = stage.start()
-    pod = stage.pod("Running")
+def test_series_is_measured_in_a_pod_on_its_pinned_card(cluster: MeasureCluster):
+    process = cluster.start()
+    pod = cluster.pod("Running")
     assert pod["spec"]["nodeName"] == RealNode.name
     pinned = json.loads(pod["metadata"]["annotations"][CARDS])
     [card] = pinned["main"]
-    assert f"GPUSQUAD_CARDS={card}" in stage.inside(pod, "env").splitlines()
-    _ended(process, 0)
-    kept = series_files.latest(stage.out)
-    assert kept is not None
-    measured = kept.measured
+    assert f"GPUSQUAD_CARDS={card}" in cluster.run_in_pod(pod, "env").splitlines()
+    _wait_for_exit(process, 0)
+    series = series_files.latest(cluster.out)
+    assert series is not None
+    measured = series.measured
     assert (measured.setting.gpu, measured.setting.driver) == ("Stub", "1.2.3")
     assert {solo.workload for solo in measured.solos} == {QUICK, OTHER}
     assert {run.workloads for run in measured.co_runs} == {(QUICK, QUICK), (QUICK, OTHER), (OTHER, OTHER)}
     assert all(solo.steps_per_s.mean > 0 and solo.power_w == 70 for solo in measured.solos)
     assert all(len(samples) == 2 for run in measured.co_runs for samples in run.samples)
-    stage.nothing_is_left()
+    cluster.wait_until_no_pods()
 
 
-@pytest.mark.parametrize(("told_to_end", "node", "phase"), [
+@pytest.mark.parametrize(("interrupt_signal", "node", "phase"), [
     (signal.SIGTERM, RealNode.name, "Running"), (signal.SIGINT, "nowhere", "Pending"),
 ])  # fmt: skip
-def test_a_run_that_is_interrupted_leaves_no_pod(stage: Stage, told_to_end: signal.Signals, node: str, phase: str):
-    process = stage.start("--node", node, repeats=1000)
-    pod = stage.pod(phase)
+def test_interrupted_run_leaves_no_pod(
+    cluster: MeasureCluster, interrupt_signal: signal.Signals, node: str, phase: str
+):
+    process = cluster.start("--node", node, repeats=1000)
+    pod = cluster.pod(phase)
     if phase == "Running":
-        _until(lambda: "measure.worker" in stage.inside(pod, "ps"))
-    process.send_signal(told_to_end)
-    assert "use --resume" in _ended(process, INTERRUPTED)
-    stage.nothing_is_left()
+        _wait_until(lambda: "measure.worker" in cluster.run_in_pod(pod, "ps"))
+    process.send_signal(interrupt_signal)
+    assert "use --resume" in _wait_for_exit(process, INTERRUPTED)
+    cluster.wait_until_no_pods()
 
 
-def test_of_a_run_that_is_killed_nobody_works_on(stage: Stage):
-    """Its pod then ends by itself, but not within the time of a test."""
-    process = stage.start(repeats=1000)
-    pod = stage.pod("Running")
-    _until(lambda: "measure.worker" in stage.inside(pod, "ps"))
+def test_workers_end_when_the_run_is_killed(cluster: MeasureCluster):
+    """The pod then ends by itself too, but later than a test can wait."""
+    process = cluster.start(repeats=1000)
+    pod = cluster.pod("Running")
+    _wait_until(lambda: "measure.worker" in cluster.run_in_pod(pod, "ps"))
     process.kill()
     process.communicate(timeout=WAIT_S)
-    _until(lambda: not re.search(r"measure\.(worker|card)", stage.inside(pod, "ps")))
-    stage.plane.admin.delete(f"{PODS}/{pod['metadata']['name']}")
-    stage.nothing_is_left()
+    _wait_until(lambda: not re.search(r"measure\.(worker|card)", cluster.run_in_pod(pod, "ps")))
+    cluster.plane.admin.delete(f"{PODS}/{pod['metadata']['name']}")
+    cluster.wait_until_no_pods()
 
 
-def test_a_workload_that_the_image_does_not_have(stage: Stage):
-    complaint = _ended(stage.start(workloads=f"{HERE}:absent", repeats=1), 2)
-    assert f"'{HERE}:absent' cannot be loaded" in complaint
-    stage.nothing_is_left()
+def test_workload_missing_in_the_image_is_reported(cluster: MeasureCluster):
+    errors = _wait_for_exit(cluster.start(workloads=f"{HERE}:absent", repeats=1), 2)
+    assert f"'{HERE}:absent' cannot be loaded" in errors
+    cluster.wait_until_no_pods()
 
 
-@pytest.mark.parametrize(("image", "told"), [
+@pytest.mark.parametrize(("image", "pattern"), [
     ("localhost/gpusquad/none:1", r"cannot run: ImagePullBackOff: .*its image is localhost/gpusquad/none:1"),
     (IMAGE, r"cannot run: it ended: .*python3.* not found"),
 ])  # fmt: skip
-def test_an_image_that_does_not_do(stage: Stage, image: str, told: str):
-    complaint = _ended(stage.start(image=image), 2)
-    assert re.search(told, complaint), complaint
-    stage.nothing_is_left()
+def test_unusable_image_is_reported(cluster: MeasureCluster, image: str, pattern: str):
+    errors = _wait_for_exit(cluster.start(image=image), 2)
+    assert re.search(pattern, errors), errors
+    cluster.wait_until_no_pods()
 
 
-def test_a_namespace_without_rights(stage: Stage):
-    complaint = _ended(stage.start(namespace="default"), 2)
-    assert "namespace: you may not create pods or get pods or delete pods or create pods/exec in 'default'" in complaint
-    assert stage.plane.admin.get("/api/v1/namespaces/default/pods")["items"] == []
+def test_namespace_without_rights_is_reported(cluster: MeasureCluster):
+    errors = _wait_for_exit(cluster.start(namespace="default"), 2)
+    assert "namespace: you may not create pods or get pods or delete pods or create pods/exec in 'default'" in errors
+    assert cluster.plane.admin.get("/api/v1/namespaces/default/pods")["items"] == []
 
 
-def _until(is_so: Callable[[], bool]) -> None:
+def _wait_until(condition: Callable[[], bool]) -> None:
     end_s = time.monotonic() + WAIT_S
-    while not is_so():
+    while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The control plane that the other tests stand on is a real one, and behaves as an engine may rely on."""
+"""Tests of the control plane that the other tests use, and of the API behaviour that the engine relies on."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from pathlib import Path
 import pytest
 
 from tests.kube.api import Refused
+from tests.kube.host_state import clean_up_killed_tests
 from tests.kube.machine import Machine
 from tests.kube.node import RealNode
 from tests.kube.plane import PODGROUPS, ControlPlane, Settings, ready_names
 from tests.kube.pods import PODS, bind, make_pod, wait_for_phase
-from tests.kube.traces import sweep
 
 
-def test_the_fake_nodes_are_ready_and_have_cards(plane: ControlPlane):
+def test_fake_nodes_are_ready_and_have_cards(plane: ControlPlane):
     nodes = plane.admin.get("/api/v1/nodes")["items"]
     assert ready_names(nodes) == {"fake-0", "fake-1", "fake-2", "fake-3"}
     assert {node["status"]["allocatable"]["nvidia.com/gpu"] for node in nodes} == {"8"}
 
 
-def test_nobody_else_places_our_pods():
-    """The default scheduler takes its own pod and leaves ours, which came first."""
+def test_default_scheduler_ignores_pods_of_gpusquad():
+    """The default scheduler places its own pod and ignores the older pod of gpusquad."""
     with ControlPlane(Settings(fake_nodes=1, scheduler=True)) as plane:
-        ours = make_pod(plane.admin, gpus=1)
-        theirs = make_pod(plane.admin, gpus=1, schedulerName="default-scheduler")
-        wait_for_phase(plane.admin, theirs, "Running")
-        left = plane.admin.get(f"{PODS}/{ours}")
-    assert left["status"]["phase"] == "Pending"
-    assert "nodeName" not in left["spec"]
+        own_pod = make_pod(plane.admin, gpus=1)
+        others_pod = make_pod(plane.admin, gpus=1, schedulerName="default-scheduler")
+        wait_for_phase(plane.admin, others_pod, "Running")
+        unplaced = plane.admin.get(f"{PODS}/{own_pod}")
+    assert unplaced["status"]["phase"] == "Pending"
+    assert "nodeName" not in unplaced["spec"]
 
 
-def test_a_binding_places_the_pod_and_adds_its_annotations(plane: ControlPlane):
+def test_binding_places_the_pod_and_adds_annotations(plane: ControlPlane):
     name = make_pod(plane.admin, gpus=2, annotations={"theirs": "kept"})
     bind(plane.admin, name, "fake-1", {"gpusquad/cards": "0,5"})
     found = wait_for_phase(plane.admin, name, "Running")
@@ -44,7 +44,7 @@ def test_a_binding_places_the_pod_and_adds_its_annotations(plane: ControlPlane):
     assert found["metadata"]["annotations"] == {"theirs": "kept", "gpusquad/cards": "0,5"}
 
 
-def test_a_second_binding_is_a_conflict_and_changes_nothing(plane: ControlPlane):
+def test_second_binding_is_a_conflict_and_changes_nothing(plane: ControlPlane):
     name = make_pod(plane.admin)
     bind(plane.admin, name, "fake-0", {"gpusquad/cards": "0"})
     with pytest.raises(Refused) as refused:
@@ -55,8 +55,8 @@ def test_a_second_binding_is_a_conflict_and_changes_nothing(plane: ControlPlane)
     assert found["metadata"]["annotations"]["gpusquad/cards"] == "0"
 
 
-def test_a_binding_under_the_uid_of_another_pod_is_a_conflict(plane: ControlPlane):
-    """What was decided for a pod must not happen to a later one of the same name."""
+def test_binding_with_the_uid_of_another_pod_is_a_conflict(plane: ControlPlane):
+    """A decision for a pod must not apply to a later pod of the same name."""
     name = make_pod(plane.admin)
     metadata = {"name": name, "uid": "00000000-0000-0000-0000-000000000000"}
     with pytest.raises(Refused) as refused:
@@ -66,15 +66,15 @@ def test_a_binding_under_the_uid_of_another_pod_is_a_conflict(plane: ControlPlan
 
 
 @pytest.mark.parametrize(("exit_code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
-def test_a_fake_pod_ends_as_it_is_told(plane: ControlPlane, exit_code: str, phase: str):
-    told = {"fake.gpusquad/run-time": "100ms", "fake.gpusquad/exit-code": exit_code}
-    name = make_pod(plane.admin, annotations=told)
+def test_fake_pod_ends_with_the_annotated_exit_code(plane: ControlPlane, exit_code: str, phase: str):
+    fake_annotations = {"fake.gpusquad/run-time": "100ms", "fake.gpusquad/exit-code": exit_code}
+    name = make_pod(plane.admin, annotations=fake_annotations)
     bind(plane.admin, name, "fake-2")
     found = wait_for_phase(plane.admin, name, phase)
     assert found["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(exit_code)
 
 
-def test_a_deleted_fake_pod_goes(plane: ControlPlane):
+def test_deleted_fake_pod_is_removed(plane: ControlPlane):
     name = make_pod(plane.admin)
     bind(plane.admin, name, "fake-3")
     wait_for_phase(plane.admin, name, "Running")
@@ -82,7 +82,7 @@ def test_a_deleted_fake_pod_goes(plane: ControlPlane):
     assert plane.admin.until(PODS, lambda pods: not pods, fieldSelector=f"metadata.name={name}") == []
 
 
-def test_the_restricted_user_may_do_what_its_role_says_and_no_more(plane: ControlPlane):
+def test_restricted_user_has_only_the_rights_of_its_role(plane: ControlPlane):
     name = make_pod(plane.admin)
     plane.allow([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])
     assert plane.restricted.get(f"{PODS}/{name}")["metadata"]["name"] == name
@@ -105,7 +105,7 @@ def test_native_pod_groups_are_served(plane: ControlPlane):
     assert plane.admin.get(f"{groups}/pair")["spec"]["schedulingPolicy"]["gang"]["minCount"] == 2
 
 
-def test_the_api_server_may_crash_and_come_back(plane: ControlPlane):
+def test_control_plane_works_after_an_api_server_restart(plane: ControlPlane):
     name = make_pod(plane.admin)
     plane.daemons["kube-apiserver"].stop()
     plane.daemons["kube-apiserver"].start()
@@ -114,8 +114,8 @@ def test_the_api_server_may_crash_and_come_back(plane: ControlPlane):
     wait_for_phase(plane.admin, name, "Running")
 
 
-def test_a_pod_really_runs_on_the_real_node_and_only_logs_stay(machine: Machine):
-    """It also fails inside, with a container still running: that is when tidying up is forgotten."""
+def test_real_node_runs_pods_and_leaves_only_logs_on_failure(machine: Machine):
+    """The block fails while a container runs, because cleanup is most likely to be incomplete then."""
     plane = ControlPlane(Settings(real_node=True))
     with pytest.raises(RuntimeError, match="on purpose"):
         _use_real_node(plane)
@@ -124,28 +124,28 @@ def test_a_pod_really_runs_on_the_real_node_and_only_logs_stay(machine: Machine)
     machine.must_be_as_before()
 
 
-def test_a_killed_test_is_tidied_up_after(machine: Machine):
+def test_state_is_restored_after_a_test_was_killed(machine: Machine):
     command = [sys.executable, "-c", "from tests.kube.test_plane import use_real_node_and_die as die; die()"]
     killed = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    sweep()
+    clean_up_killed_tests()
     machine.must_be_as_before()
 
 
 def use_real_node_and_die() -> None:
     with ControlPlane(Settings(real_node=True)) as plane:
-        _leave_one_running(plane)
+        _start_running_pod(plane)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _use_real_node(plane: ControlPlane) -> None:
     with plane:
-        _run_to_its_end(plane)
-        _leave_one_running(plane)
+        _run_failing_pod(plane)
+        _start_running_pod(plane)
         raise RuntimeError("on purpose")
 
 
-def _run_to_its_end(plane: ControlPlane) -> None:
+def _run_failing_pod(plane: ControlPlane) -> None:
     name = make_pod(plane.admin, command=["/bin/sh", "-c", "echo hello from $(hostname); exit 3"])
     bind(plane.admin, name, RealNode.name)
     found = wait_for_phase(plane.admin, name, "Failed")
@@ -153,7 +153,7 @@ def _run_to_its_end(plane: ControlPlane) -> None:
     assert plane.admin.text(f"{PODS}/{name}/log") == f"hello from {name}\n"
 
 
-def _leave_one_running(plane: ControlPlane) -> None:
+def _start_running_pod(plane: ControlPlane) -> None:
     name = make_pod(plane.admin, command=["/bin/sleep", "86400"])
     bind(plane.admin, name, RealNode.name)
     wait_for_phase(plane.admin, name, "Running")

@@ -1,4 +1,4 @@
-"""What is assumed of Kubernetes here holds for a real one: the fields that it fills in, and whom it makes again."""
+"""Tests of assumptions about Kubernetes objects: defaulted fields, and which pods a controller recreates."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def plane() -> Iterator[ControlPlane]:
         yield started
 
 
-def looker(plane: ControlPlane) -> Find:
+def lookup_on(plane: ControlPlane) -> Find:
     paths = {("batch", "Job"): JOBS, ("scheduling.k8s.io", "PodGroup"): GROUPS}
 
     return lambda group, kind, namespace, name: plane.admin.get(f"{paths[group, kind]}/{name}")
 
 
 def make_job(plane: ControlPlane, name: str, **spec: object) -> None:
-    asked = {"limits": {"nvidia.com/gpu": "1", "cpu": "1500m"}, "requests": {"memory": "0.5Gi"}}
-    container = {"name": "main", "image": IMAGE, "resources": asked}
+    resources = {"limits": {"nvidia.com/gpu": "1", "cpu": "1500m"}, "requests": {"memory": "0.5Gi"}}
+    container = {"name": "main", "image": IMAGE, "resources": resources}
     template = {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container]}
     content = {"completionMode": "Indexed", "template": {"spec": template}, **spec}
     plane.admin.post(JOBS, {"metadata": {"name": name}, "spec": content})
@@ -51,10 +51,10 @@ def pods_of(plane: ControlPlane, job: str, count: int) -> list[Object]:
     return plane.admin.until(PODS, lambda pods: len(pods) == count, labelSelector=selector)
 
 
-def test_an_indexed_job_is_a_gang(plane: ControlPlane):
+def test_indexed_job_is_a_gang(plane: ControlPlane):
     make_job(plane, "ranks", completions=3, parallelism=3)
     pods = pods_of(plane, "ranks", 3)
-    membership = membership_of(pods[0], looker(plane))
+    membership = membership_of(pods[0], lookup_on(plane))
     result = gang_of(membership, pods)
     assert isinstance(result, CompleteGang)
     assert [name_of(pod).rpartition("-")[0] for pod in result.members] == ["ranks-0", "ranks-1", "ranks-2"]
@@ -64,19 +64,19 @@ def test_an_indexed_job_is_a_gang(plane: ControlPlane):
     assert result.job.checkpoint.preemptible
 
 
-def test_a_native_group_is_a_gang(plane: ControlPlane):
+def test_native_pod_group_is_a_gang(plane: ControlPlane):
     spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     plane.admin.post(GROUPS, {"metadata": {"name": "pair"}, "spec": spec})
     names = [make_pod(plane.admin, gpus=1, schedulingGroup={"podGroupName": "pair"}) for _ in range(2)]
     pods = [plane.admin.get(f"{PODS}/{name}") for name in names]
-    membership = membership_of(pods[0], looker(plane))
+    membership = membership_of(pods[0], lookup_on(plane))
     assert (membership.key.name, membership.least, membership.recreates) == ("pair", 2, False)
     result = gang_of(membership, pods)
     assert isinstance(result, CompleteGang)
     assert (result.job.tasks, result.job.gpus) == (2, 2)
 
 
-def test_the_server_fills_in_what_is_read(plane: ControlPlane):
+def test_request_is_read_from_a_pod_with_defaulted_fields(plane: ControlPlane):
     container = {
         "name": "main",
         "image": IMAGE,
@@ -94,36 +94,36 @@ def test_the_server_fills_in_what_is_read(plane: ControlPlane):
         ("ignores", {"backoffLimit": 0, "podFailurePolicy": DISRUPTED}),
     ],
 )
-def test_who_comes_again_is_foretold(plane: ControlPlane, name: str, spec: Object):
-    """Two running pods of a job are evicted at once: it makes both again, or is over, as its membership said."""
+def test_recreation_of_evicted_pods_is_predicted(plane: ControlPlane, name: str, spec: Object):
+    """Two running pods are evicted together. The job recreates both or fails, as ``membership_of`` predicted."""
     make_job(plane, name, completions=2, parallelism=2, **spec)
     pods = pods_of(plane, name, 2)
-    recreates = membership_of(pods[0], looker(plane)).recreates
+    recreates = membership_of(pods[0], lookup_on(plane)).recreates
     for pod in pods:
         bind(plane.admin, name_of(pod), "fake-0")
     selector = f"batch.kubernetes.io/job-name={name}"
-    plane.admin.until(PODS, lambda all_: all(p["status"]["phase"] == "Running" for p in all_), labelSelector=selector)
+    plane.admin.until(PODS, lambda found: all(p["status"]["phase"] == "Running" for p in found), labelSelector=selector)
     for pod in pods:
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name_of(pod)}}
         plane.admin.post(f"{PODS}/{name_of(pod)}/eviction", eviction)
-        _end_as_a_kubelet_would(plane, pod)
-    old = {pod["metadata"]["uid"] for pod in pods}
+        _set_failed(plane, pod)
+    old_uids = {pod["metadata"]["uid"] for pod in pods}
     [job] = plane.admin.until(
-        JOBS, lambda jobs: _is_settled(plane, jobs[0], old), fieldSelector=f"metadata.name={name}"
+        JOBS, lambda jobs: _is_settled(plane, jobs[0], old_uids), fieldSelector=f"metadata.name={name}"
     )
-    failed = any(each["type"] == "Failed" for each in job["status"].get("conditions", ()))
-    assert failed is not recreates
+    job_failed = any(condition["type"] == "Failed" for condition in job["status"].get("conditions", ()))
+    assert job_failed is not recreates
 
 
-def _end_as_a_kubelet_would(plane: ControlPlane, pod: Object) -> None:
-    """Its containers are killed, so it has failed. KWOK lets pods go without that, and the job would wait for it."""
-    with contextlib.suppress(Refused):  # it is gone already
+def _set_failed(plane: ControlPlane, pod: Object) -> None:
+    """Set the phase to Failed. KWOK deletes pods without it, and the job would wait for it."""
+    with contextlib.suppress(Refused):  # the pod is already deleted
         plane.admin.patch(f"{PODS}/{name_of(pod)}/status", {"status": {"phase": "Failed"}})
 
 
-def _is_settled(plane: ControlPlane, job: Object, old: set[str]) -> bool:
-    if any(each["type"] == "Failed" for each in job["status"].get("conditions", ())):
+def _is_settled(plane: ControlPlane, job: Object, old_uids: set[str]) -> bool:
+    if any(condition["type"] == "Failed" for condition in job["status"].get("conditions", ())):
         return True
     found = plane.admin.get(PODS, labelSelector=f"batch.kubernetes.io/job-name={name_of(job)}")["items"]
-    fresh = {pod["metadata"]["uid"] for pod in found} - old
-    return len(fresh) == 2
+    new_uids = {pod["metadata"]["uid"] for pod in found} - old_uids
+    return len(new_uids) == 2

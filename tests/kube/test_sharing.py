@@ -1,6 +1,6 @@
-"""Parts of a card on a real kubelet: what the agent mounts makes every program of a container keep to its quota.
+"""Tests of card sharing on a real kubelet: what the agent mounts enforces the memory quota of a container.
 
-The card is a stand-in driver in the containers. The library, the daemon of the card and the agent are the real ones.
+The containers use a stand-in driver. The shim, the card daemon and the agent are real.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def take(mebibytes):
 def tell(**values):
     print(json.dumps(values), flush=True)
 """
-HOLDS = PRELUDE + "tell(total=cuda.memory()[1] >> 20, fits=take({0}), over=take({1}))\ntime.sleep(1000)"
-DEAF = """
+HOLD_MEMORY = PRELUDE + "tell(total=cuda.memory()[1] >> 20, fits=take({0}), over=take({1}))\ntime.sleep(1000)"
+IGNORE_SIGTERM = """
 import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 number = cuda.number()
@@ -62,16 +62,16 @@ cat > /dev/null
 
 
 class Node:
-    """The real node, its agent, and what the daemon of a card says."""
+    """The real node, its agent and its card daemons."""
 
     def __init__(self, plane: ControlPlane, agent: Agent, driver: Path) -> None:
         self.plane, self.agent, self._driver = plane, agent, driver
         self.sharing = plane.folder / "run"
         (plane.folder / "card").mkdir(exist_ok=True)
 
-    def pod(self, program: str, memory: str = "", card: str = CARD, said: Mapping[str, str] | None = None,
+    def pod(self, program: str, memory: str = "", card: str = CARD, annotations: Mapping[str, str] | None = None,
             shell: Sequence[str] = (), **spec: Any) -> str:  # fmt: skip
-        """One that is bound to the card; ``memory`` of it is its part."""
+        """Create a pod that is bound to the card, with ``memory`` as its quota."""
         limits = {GPU: "1", **({"gpusquad.io/gpu-memory": memory} if memory else {})}
         folders = {"driver": self._driver, "standin": STANDIN, "card": self.plane.folder / "card", "dash": "/bin/dash"}
         container: Object = {
@@ -82,12 +82,12 @@ class Node:
         }  # fmt: skip
         volumes = [{"name": name, "hostPath": {"path": str(path)}} for name, path in folders.items()]
         name = make(self.plane, [container], volumes=volumes, **spec)
-        self.plane.admin.patch(f"{PODS}/{name}", {"metadata": {"annotations": dict(said or {})}})
+        self.plane.admin.patch(f"{PODS}/{name}", {"metadata": {"annotations": dict(annotations or {})}})
         place_at_once(self.plane, {name: {"main": [card]}})
         return name
 
-    def told(self, pod: str) -> dict[str, Any]:
-        """The line that its program printed."""
+    def printed(self, pod: str) -> dict[str, Any]:
+        """Return the JSON line that the pod's program printed."""
         wait_for(self.plane, [pod], ["Running", *ENDED])
         return self.until(lambda: self._line(pod))
 
@@ -95,40 +95,42 @@ class Node:
         status = self.plane.admin.get(f"{PODS}/{pod}")["status"]
         refused = status["phase"] == "Failed" and not status.get("containerStatuses")
         log = [] if refused else self.log(pod)
-        told = next((json.loads(line) for line in log if line.startswith("{")), None)
-        assert told or status["phase"] not in ENDED, f"{log}\n{status}\n{self.agent.daemon.last_words()}"
-        return told
+        printed = next((json.loads(line) for line in log if line.startswith("{")), None)
+        assert printed or status["phase"] not in ENDED, f"{log}\n{status}\n{self.agent.daemon.log_tail()}"
+        return printed
 
     def log(self, pod: str) -> list[str]:
         return self.plane.admin.text(f"{PODS}/{pod}/log").splitlines()
 
-    def run_in(self, pod: str, program: str) -> dict[str, Any]:
-        """Another process of the container, with an environment that it was given by nobody."""
-        words = [f"{name}={value}" for name, value in ENV.items()]
-        said = self.plane.kubectl("exec", pod, "--", "/bin/env", "-i", *words, "/bin/python3", "-c", PRELUDE + program)
-        return json.loads(said.splitlines()[-1])
+    def run_in_pod(self, pod: str, program: str) -> dict[str, Any]:
+        """Run another process in the container, with a clean environment."""
+        variables = [f"{name}={value}" for name, value in ENV.items()]
+        output = self.plane.kubectl(
+            "exec", pod, "--", "/bin/env", "-i", *variables, "/bin/python3", "-c", PRELUDE + program
+        )
+        return json.loads(output.splitlines()[-1])
 
-    def ask(self, card: str = CARD, **question: str) -> dict[str, Any] | None:
-        """None: no daemon answers."""
+    def ask(self, card: str = CARD, **request: str) -> dict[str, Any] | None:
+        """Send a request to the card daemon. Return None if none answers."""
         try:
             [socket] = self.sharing.glob(f"boot-*/cards/{card}/{SOCKET}")
-            return ask(socket, question)
+            return ask(socket, request)
         except (ValueError, OSError):
             return None
 
     def used_mebibytes(self, card: str = CARD) -> list[int]:
         found = self.ask(card, do="status") or {"tenants": []}
-        return sorted(tenant["used_bytes"] // MIB for tenant in found["tenants"])
+        return sorted(gpu_client["used_bytes"] // MIB for gpu_client in found["tenants"])
 
-    def tenant(self, pod: Object) -> dict[str, Any]:
-        """What the daemon says of it. Empty: it is gone."""
-        tenants = (self.ask(do="status") or {"tenants": []})["tenants"]
-        return next((one for one in tenants if one["id"] == f"{pod['metadata']['uid']}/main"), {})
+    def gpu_client(self, pod: Object) -> dict[str, Any]:
+        """Return the pod's GPU client from the daemon's status, or an empty dict."""
+        gpu_clients = (self.ask(do="status") or {"tenants": []})["tenants"]
+        return next((client for client in gpu_clients if client["id"] == f"{pod['metadata']['uid']}/main"), {})
 
-    def until(self, look: Callable[[], Any]) -> Any:
+    def until(self, poll: Callable[[], Any]) -> Any:
         deadline_s = time.monotonic() + WAIT_S
-        while not (found := look()):
-            assert time.monotonic() < deadline_s, self.agent.daemon.last_words()
+        while not (found := poll()):
+            assert time.monotonic() < deadline_s, self.agent.daemon.log_tail()
             time.sleep(0.1)
         return found
 
@@ -147,47 +149,47 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         programs.mkdir()
         (programs / "nvidia-cuda-mps-control").write_text(FAKE_MPS)
         (programs / "nvidia-cuda-mps-control").chmod(0o755)
-        more = ["--sharing=enforce", f"--sharing-folder={plane.folder / 'run'}", "--mps"]
-        with agent_on(plane, 2, slots=4, more=more, path=f"{programs}:/usr/bin:/bin") as agent:
-            made = Node(plane, agent, build(tmp_path_factory.mktemp("driver")))
-            yield made
-        for card in (CARD, OTHER):  # in a pod they would have ended with the agent
-            made.ask(card, do="stop")
+        options = ["--sharing=enforce", f"--sharing-folder={plane.folder / 'run'}", "--mps"]
+        with agent_on(plane, 2, slots=4, more=options, path=f"{programs}:/usr/bin:/bin") as agent:
+            node_on_plane = Node(plane, agent, build(tmp_path_factory.mktemp("driver")))
+            yield node_on_plane
+        for card in (CARD, OTHER):  # in a pod these daemons would have ended with the agent
+            node_on_plane.ask(card, do="stop")
 
 
-def test_two_pods_on_one_card_each_have_their_own_quota(node: Node):
-    small, large = node.pod(HOLDS.format(100, 200), "256Mi"), node.pod(HOLDS.format(200, 400), "512Mi")
-    assert node.told(small) == {"total": 256, "fits": 0, "over": OUT_OF_MEMORY}
-    assert node.told(large) == {"total": 512, "fits": 0, "over": OUT_OF_MEMORY}
+def test_two_pods_on_one_card_have_separate_quotas(node: Node):
+    small, large = node.pod(HOLD_MEMORY.format(100, 200), "256Mi"), node.pod(HOLD_MEMORY.format(200, 400), "512Mi")
+    assert node.printed(small) == {"total": 256, "fits": 0, "over": OUT_OF_MEMORY}
+    assert node.printed(large) == {"total": 512, "fits": 0, "over": OUT_OF_MEMORY}
     assert node.used_mebibytes() == [100, 200]
-    # Whatever is started beside it counts as well, and a variable cannot be shed.
-    assert node.run_in(small, "tell(more=take(100), over=take(100))") == {"more": 0, "over": OUT_OF_MEMORY}
+    # Other processes of the container count as well, and removing environment variables does not avoid the quota.
+    assert node.run_in_pod(small, "tell(more=take(100), over=take(100))") == {"more": 0, "over": OUT_OF_MEMORY}
     node.until(lambda: node.used_mebibytes() == [100, 200])
     clear(node.plane, [small, large])
     node.until(lambda: not (node.ask(do="status") or {}).get("tenants"))
     assert not node.agent.lines("refused")
 
 
-def test_a_new_agent_picks_up_tenants_that_ran_on_without_a_daemon(node: Node):
-    """As when the agent's pod is replaced: all of its processes end with it."""
-    pod = node.pod(HOLDS.format(100, 200), "256Mi")
-    node.told(pod)
+def test_restarted_agent_adopts_running_clients_of_a_killed_daemon(node: Node):
+    """As when the agent's pod is replaced, which ends all of its processes."""
+    pod = node.pod(HOLD_MEMORY.format(100, 200), "256Mi")
+    node.printed(pod)
     node.agent.daemon.stop()
     hello = node.ask(do="hello")
     assert hello is not None
     os.kill(hello["pid"], signal.SIGKILL)
     node.until(lambda: node.ask(do="hello") is None)
-    assert node.run_in(pod, "tell(more=take(100), over=take(100))") == {"more": 0, "over": OUT_OF_MEMORY}
+    assert node.run_in_pod(pod, "tell(more=take(100), over=take(100))") == {"more": 0, "over": OUT_OF_MEMORY}
     node.agent.start()
-    [tenant] = node.until(lambda: (node.ask(do="status") or {}).get("tenants"))
-    assert tenant["id"].endswith("/main")
-    assert tenant["quota_bytes"] == 256 * MIB
+    [gpu_client] = node.until(lambda: (node.ask(do="status") or {}).get("tenants"))
+    assert gpu_client["id"].endswith("/main")
+    assert gpu_client["quota_bytes"] == 256 * MIB
     node.until(lambda: node.used_mebibytes() == [100])
     clear(node.plane, [pod])
     node.until(lambda: not (node.ask(do="status") or {}).get("tenants"))
 
 
-def test_a_shell_that_loads_the_library_works_and_keeps_its_hands_off_others(node: Node):
+def test_shell_with_the_library_works_and_can_write_only_its_own_page(node: Node):
     program = f"""
         while read -r line; do case $line in *{LIBRARY}) loaded=yes;; esac; done < /proc/self/maps
         for file in /etc/ld.so.preload {LIBRARY} /run/gpusquad/decisions /run/gpusquad/tenants/0; do
@@ -199,57 +201,59 @@ def test_a_shell_that_loads_the_library_works_and_keeps_its_hands_off_others(nod
     shell = ("/dash", "-c")
     for user in (0, 1234):
         pod = node.pod(program, "256Mi", shell=shell, securityContext={"runAsUser": user})
-        assert node.told(pod) == {"loaded": "yes", "written": "", "own": "yes"}
+        assert node.printed(pod) == {"loaded": "yes", "written": "", "own": "yes"}
         clear(node.plane, [pod])
 
 
-def test_a_program_without_the_library_is_told_of(node: Node):
-    """On simulated cards every process of a pod counts as on its card, and this one never comes near the driver."""
-    holds = node.pod(HOLDS.format(500, 600), "1Gi")
-    assert node.told(holds)["fits"] == 0
-    sheds = node.pod("import time; held = bytearray(64 << 20); print('{}', flush=True); time.sleep(1000)", "1Gi")
-    wait_for(node.plane, [sheds], ["Running"])
+def test_process_without_the_library_is_reported_as_unmanaged(node: Node):
+    """On simulated cards every process of a pod counts as using its card, and this one never loads the driver."""
+    managed = node.pod(HOLD_MEMORY.format(500, 600), "1Gi")
+    assert node.printed(managed)["fits"] == 0
+    unmanaged = node.pod("import time; held = bytearray(64 << 20); print('{}', flush=True); time.sleep(1000)", "1Gi")
+    wait_for(node.plane, [unmanaged], ["Running"])
     found = node.until(lambda: (node.ask(do="status") or {}).get("strangers"))
-    assert [(one["name"], one["memory_bytes"] >= 64 * MIB) for one in found] == [("python3", True)]
-    clear(node.plane, [holds, sheds])
+    assert [(process["name"], process["memory_bytes"] >= 64 * MIB) for process in found] == [("python3", True)]
+    clear(node.plane, [managed, unmanaged])
     node.until(lambda: (node.ask(do="status") or {}).get("strangers") == [])
 
 
-def test_only_a_shared_pod_is_told_of_mps(node: Node):
+def test_only_a_shared_pod_gets_the_mps_pipe_folder(node: Node):
     program = "import json, os; print(json.dumps({n: v for n, v in os.environ.items() if n.startswith('CUDA_MPS')}))"
-    said = {word: {"gpusquad.io/isolation": word} for word in ("shared", "isolated")}
-    pods = {word: node.pod(program, "256Mi", OTHER, told) for word, told in said.items()}
-    found = {word: node.told(pod) for word, pod in pods.items()}
+    annotations_by_class = {isolation: {"gpusquad.io/isolation": isolation} for isolation in ("shared", "isolated")}
+    pods = {
+        isolation: node.pod(program, "256Mi", OTHER, printed) for isolation, printed in annotations_by_class.items()
+    }
+    found = {isolation: node.printed(pod) for isolation, pod in pods.items()}
     assert found["shared"]["CUDA_MPS_PIPE_DIRECTORY"].startswith(str(node.sharing))
     assert list(found["isolated"]) == ["CUDA_MPS_PIPE_DIRECTORY"]
     assert not Path(found["isolated"]["CUDA_MPS_PIPE_DIRECTORY"]).exists()
     clear(node.plane, list(pods.values()))
 
 
-def test_a_pod_that_does_not_end_is_off_the_card_before_it_is_killed(node: Node):
-    names = [node.pod(PRELUDE + DEAF, "256Mi") for _ in range(2)]
-    assert [node.told(name) for name in names] == [{"works": True}] * 2
-    leaves, stays = (node.plane.admin.get(f"{PODS}/{name}") for name in names)
-    node.until(lambda: node.tenant(leaves)["attained_us"] and node.tenant(stays)["attained_us"])
+def test_pod_that_ignores_sigterm_is_held_before_it_is_killed(node: Node):
+    names = [node.pod(PRELUDE + IGNORE_SIGTERM, "256Mi") for _ in range(2)]
+    assert [node.printed(name) for name in names] == [{"works": True}] * 2
+    leaving, staying = (node.plane.admin.get(f"{PODS}/{name}") for name in names)
+    node.until(lambda: node.gpu_client(leaving)["attained_us"] and node.gpu_client(staying)["attained_us"])
     node.plane.admin.delete(f"{PODS}/{names[0]}", gracePeriodSeconds="10")
-    assert not node.tenant(leaves)["is_held"], "it has time to save its work"
-    node.until(lambda: node.tenant(leaves)["is_held"] and not node.tenant(leaves)["in_flight"])
-    assert node.tenant(leaves)["processes"] == 1, "it was killed first"
-    assert not node.tenant(stays)["is_held"]
-    node.until(lambda: not node.tenant(leaves))
+    assert not node.gpu_client(leaving)["is_held"], "it was held before the end of its grace period"
+    node.until(lambda: node.gpu_client(leaving)["is_held"] and not node.gpu_client(leaving)["in_flight"])
+    assert node.gpu_client(leaving)["processes"] == 1, "it was killed before its work ended"
+    assert not node.gpu_client(staying)["is_held"]
+    node.until(lambda: not node.gpu_client(leaving))
     assert "with work on its card" not in node.agent.daemon.log.read_text()
     clear(node.plane, names[1:])
 
 
-def test_a_whole_card_comes_without_any_of_it(node: Node):
+def test_pod_with_a_whole_card_gets_no_sharing_files(node: Node):
     program = "import json, os; print(json.dumps({'there': [p for p in PATHS if os.path.exists(p)]}))"
     paths = ["/etc/ld.so.preload", LIBRARY, "/run/gpusquad/tenant"]
     pod = node.pod(program.replace("PATHS", repr(paths)), card=OTHER)
-    assert node.told(pod) == {"there": []}
+    assert node.printed(pod) == {"there": []}
     clear(node.plane, [pod])
 
 
-def test_a_word_for_isolation_that_is_none_is_refused(node: Node):
+def test_unknown_isolation_is_refused(node: Node):
     pod = node.pod("", "256Mi", said={"gpusquad.io/isolation": "alone"})
     status = wait_for(node.plane, [pod])[pod]["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")

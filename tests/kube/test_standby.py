@@ -1,4 +1,4 @@
-"""Two servers with one PostgreSQL and one lease: the second waits, and takes over when the first one goes."""
+"""Test of two servers with one PostgreSQL database and one lease: the second takes over when the first stops."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def _server(plane: ControlPlane, url: str, home: Path) -> Service:
     return Service(home, load_config(home, settings))
 
 
-def test_a_standby_waits_and_takes_over(plane: ControlPlane, postgresql_server: PostgresqlServer, tmp_path: Path):
+def test_standby_waits_and_takes_over(plane: ControlPlane, postgresql_server: PostgresqlServer, tmp_path: Path):
     url = postgresql_server.url(postgresql_server.add("template0"))
     first = _server(plane, url, tmp_path / "first")
     first.start()
     found: list[Service | BaseException] = []
 
-    def stand_by() -> None:
+    def start_second() -> None:
         try:
             found.append(_server(plane, url, tmp_path / "second"))
         except BaseException as error:
             found.append(error)
 
-    standing_by = threading.Thread(target=stand_by, daemon=True)
-    standing_by.start()
-    standing_by.join(3.0)
-    waited = standing_by.is_alive()
+    standby = threading.Thread(target=start_second, daemon=True)
+    standby.start()
+    standby.join(3.0)
+    waited = standby.is_alive()
     first.close()
-    standing_by.join(TAKE_OVER_S)
+    standby.join(TAKE_OVER_S)
     for service in found:
         if isinstance(service, Service):
             service.start()
             service.close()
     assert waited, found
-    assert [type(one) for one in found] == [Service], found
+    assert [type(item) for item in found] == [Service], found

@@ -1,4 +1,4 @@
-"""A real Chromium before the real service. Whatever the page complains about fails the test."""
+"""Chromium for the dashboard's tests, and checks of a page: console errors, accessibility, screenshots."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from gpusquad.server.web import FOLDER
 ROOT = Path(__file__).parents[2]
 BUILT = FOLDER / "index.html"
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-SHOTS = Path(os.environ.get("GPUSQUAD_SHOTS") or ROOT / "out" / "web")
+SCREENSHOTS = Path(os.environ.get("GPUSQUAD_SHOTS") or ROOT / "out" / "web")
 LONGEST_TASK_MS = 2000.0
-"""A page that stands still for longer hangs, however busy the machine is. What is asked of it on a machine that is not,
-``bench run dashboard`` measures."""
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-# Lit areas and motion differ from machine to machine; root may not use the sandbox.
+"""A longer task means that the page hangs, even on a busy machine. ``bench run dashboard`` measures on an idle one."""
+PROGRAM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+# GPU rendering and colour profiles differ between machines, and root cannot use the sandbox.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", "--disable-dev-shm-usage"]
 
 
 def chromium() -> str | None:
-    """The system's own: nothing is downloaded."""
-    named = os.environ.get("GPUSQUAD_CHROMIUM")
-    return named or next((found for name in NAMES if (found := shutil.which(name))), None)
+    """Return the path of the installed Chromium. Nothing is downloaded."""
+    configured = os.environ.get("GPUSQUAD_CHROMIUM")
+    return configured or next((found for name in PROGRAM_NAMES if (found := shutil.which(name))), None)
 
 
 def missing() -> str:
-    """What these tests lack here; empty: nothing."""
+    """Return what these tests lack on this machine, or an empty string."""
     if chromium() is None:
         return "there is no chromium: make chromium, or apt-get install chromium"
     if not BUILT.exists() or not AXE.exists():
@@ -39,13 +38,13 @@ def missing() -> str:
     return ""
 
 
-class Complaints:
-    """Errors of the page: what it logs, what it throws, and what it asks for in vain."""
+class PageErrors:
+    """Errors of the page: console errors and warnings, exceptions, failed requests."""
 
     def __init__(self, page: Page) -> None:
         self.found: list[str] = []
         self.expected: list[str] = []
-        """Parts of complaints that a test means to cause."""
+        """Parts of errors that a test causes on purpose."""
         page.on("console", self._logged)
         page.on("pageerror", lambda error: self.found.append(f"thrown: {error}"))
 
@@ -54,31 +53,31 @@ class Complaints:
             self.found.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
 
     def unexpected(self) -> list[str]:
-        return [one for one in self.found if not any(part in one for part in self.expected)]
+        return [error for error in self.found if not any(part in error for part in self.expected)]
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds wrong for people who do not use eyes and a mouse."""
+    """Return the accessibility violations that axe finds."""
     page.evaluate(AXE.read_text("utf-8"))
     found: Any = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [
-        f"{one['id']} ({one['impact']}): {one['help']}: {[node['html'][:160] for node in one['nodes'][:3]]}"
-        for one in found["violations"]
+        f"{rule['id']} ({rule['impact']}): {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:3]]}"
+        for rule in found["violations"]
     ]
 
 
-def figure(name: str, value: float) -> float:
-    """Something measured, for whoever measures (``bench/dashboard.py``). The value again."""
+def record_figure(name: str, value: float) -> float:
+    """Print a measurement, append it to GPUSQUAD_FIGURES for ``bench/dashboard.py``, and return it."""
     print(f"\n{name}: {value:.1f}")
-    if kept := os.environ.get("GPUSQUAD_FIGURES"):
-        with Path(kept).open("a", encoding="utf-8") as file:
+    if figures_file := os.environ.get("GPUSQUAD_FIGURES"):
+        with Path(figures_file).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"name": name, "value": value}) + "\n")
     return value
 
 
-def shoot(page: Page, name: str, *, whole: bool = False) -> Path:
-    """A screenshot that is kept: ``out/web/NAME.png``."""
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    path = SHOTS / f"{name}.png"
-    page.screenshot(path=path, full_page=whole, animations="disabled")
+def save_screenshot(page: Page, name: str, *, full_page: bool = False) -> Path:
+    """Save a screenshot as ``out/web/NAME.png``."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    path = SCREENSHOTS / f"{name}.png"
+    page.screenshot(path=path, full_page=full_page, animations="disabled")
     return path

@@ -16,13 +16,13 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Left out with a word where there is no browser or no page; in CI that is a failure."""
-    mine = [item for item in items if HERE in item.path.parents]
-    lacking = browsers.missing() if mine else ""
-    if not lacking or os.environ.get("CI"):
+    """Skip these tests if the browser or the built dashboard is missing. In CI they fail instead."""
+    web_items = [item for item in items if HERE in item.path.parents]
+    skip_reason = browsers.missing() if web_items else ""
+    if not skip_reason or os.environ.get("CI"):
         return
-    for item in mine:
-        item.add_marker(pytest.mark.skip(reason=lacking))
+    for item in web_items:
+        item.add_marker(pytest.mark.skip(reason=skip_reason))
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +38,8 @@ def chrome() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(chrome: Any) -> Iterator[Callable[..., Any]]:
-    """Makes pages, each of a visitor of its own: ``open_page(390, 844)``. At the end none has complained."""
-    opened: list[tuple[Any, browsers.Complaints]] = []
+    """Open pages, each with its own browser context: ``open_page(390, 844)``. Page errors fail the test."""
+    opened: list[tuple[Any, browsers.PageErrors]] = []
 
     def make(width: int = 1360, height: int = 860, **options: Any) -> Any:
         context = chrome.new_context(
@@ -47,14 +47,14 @@ def open_page(chrome: Any) -> Iterator[Callable[..., Any]]:
         )
         page = context.new_page()
         page.set_default_timeout(30_000)
-        page.complaints = browsers.Complaints(page)
-        opened.append((context, page.complaints))
+        page.page_errors = browsers.PageErrors(page)
+        opened.append((context, page.page_errors))
         return page
 
     yield make
     for context, _ in opened:
         context.close()
-    assert not [one for _, complaints in opened for one in complaints.unexpected()]
+    assert not [error for _, page_errors in opened for error in page_errors.unexpected()]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def page(open_page: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """One for all tests of a file, with sixteen simulated cards."""
+    """Service with sixteen simulated cards, shared by the tests of a file."""
     running = RunningService(tmp_path_factory.mktemp("home") / "service", "--simulate", "16")
     yield running.start().checked()
     running.end()

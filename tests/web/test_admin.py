@@ -1,4 +1,4 @@
-"""The page of tenants, users, tokens and the audit log."""
+"""Tests of the admin page: tenants, users, tokens and the audit log."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from playwright.sync_api import expect
 
 from bench.running import RunningService
-from tests.web.browser import shoot, violations
+from tests.web.browser import save_screenshot, violations
 from tests.web.visit import log_in, new_user
 
 
-def _open(page: Any, service: RunningService, part: str = "", token: str = "") -> None:
+def _open(page: Any, service: RunningService, section: str = "", token: str = "") -> None:
     log_in(page, service, token, path="/admin")
     expect(page.get_by_role("heading", name="Admin", level=1)).to_be_visible()
-    if part:
-        page.get_by_role("button", name=part, exact=True).click()
+    if section:
+        page.get_by_role("button", name=section, exact=True).click()
 
 
-def test_a_tenant_is_made_and_gets_a_quota(page: Any, service: RunningService) -> None:
-    page.complaints.expected.append("422")
+def test_tenant_is_created_and_its_limit_changed(page: Any, service: RunningService) -> None:
+    page.page_errors.expected.append("422")
     _open(page, service)
     page.get_by_role("button", name="Add tenant").click()
     dialog = page.get_by_role("dialog")
@@ -31,7 +31,7 @@ def test_a_tenant_is_made_and_gets_a_quota(page: Any, service: RunningService) -
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("must not exceed limit_gpus")).to_be_visible()
     assert violations(page) == []
-    shoot(page, "admin-tenant")
+    save_screenshot(page, "admin-tenant")
     dialog.get_by_label("GPU limit").fill("12")
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_role("row", name="vision")).to_contain_text("12")
@@ -39,12 +39,12 @@ def test_a_tenant_is_made_and_gets_a_quota(page: Any, service: RunningService) -
     page.get_by_role("dialog").get_by_label("GPU limit").fill("")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    kept = next(one for one in service.client.http.get("tenants")["items"] if one["name"] == "vision")
-    assert (kept["weight"], kept["guaranteed_gpus"], kept["limit_gpus"]) == (2.5, 8, None)
-    shoot(page, "admin")
+    saved = next(item for item in service.client.http.get("tenants")["items"] if item["name"] == "vision")
+    assert (saved["weight"], saved["guaranteed_gpus"], saved["limit_gpus"]) == (2.5, 8, None)
+    save_screenshot(page, "admin")
 
 
-def test_a_user_is_made_and_shut_out(page: Any, service: RunningService) -> None:
+def test_user_is_created_and_disabled(page: Any, service: RunningService) -> None:
     _open(page, service, "Users")
     page.get_by_role("button", name="Add user").click()
     dialog = page.get_by_role("dialog")
@@ -57,10 +57,10 @@ def test_a_user_is_made_and_shut_out(page: Any, service: RunningService) -> None
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("row", name="ann")).to_contain_text("disabled")
     assert violations(page) == []
-    shoot(page, "admin-users")
+    save_screenshot(page, "admin-users")
 
 
-def test_a_token_is_shown_once_copied_and_revoked(page: Any, service: RunningService) -> None:
+def test_token_is_shown_once_copied_and_revoked(page: Any, service: RunningService) -> None:
     _open(page, service, "Tokens")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Create token").click()
@@ -80,7 +80,7 @@ def test_a_token_is_shown_once_copied_and_revoked(page: Any, service: RunningSer
     assert token not in page.content()
     row = page.get_by_role("row", name="my laptop")
     expect(row).to_contain_text("read, submit")
-    shoot(page, "admin-tokens")
+    save_screenshot(page, "admin-tokens")
     row.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_have_count(0)
@@ -88,7 +88,7 @@ def test_a_token_is_shown_once_copied_and_revoked(page: Any, service: RunningSer
     expect(row).to_contain_text("revoked")
 
 
-def test_the_audit_log_is_paged_and_filtered(page: Any, service: RunningService) -> None:
+def test_audit_log_is_paged_and_filtered(page: Any, service: RunningService) -> None:
     for number in range(60):
         service.client.http.put("tenants", f"t{number:02}", body={"weight": 1.0})
     _open(page, service, "Audit")
@@ -101,12 +101,12 @@ def test_the_audit_log_is_paged_and_filtered(page: Any, service: RunningService)
     expect(rows).to_have_count(2)
     expect(rows.last).to_contain_text("tenant.set")
     assert violations(page) == []
-    shoot(page, "admin-audit")
+    save_screenshot(page, "admin-audit")
     page.get_by_role("button", name="Clear").click()
     expect(rows.nth(50)).to_be_visible()
 
 
-def test_a_member_sees_the_own_tenant_and_tokens_only(page: Any, service: RunningService) -> None:
+def test_member_sees_only_their_own_tenant_and_tokens(page: Any, service: RunningService) -> None:
     token = new_user(service, "bob", tenant="graphics")
     _open(page, service, token=token)
     expect(page.get_by_role("button", name="Audit")).to_have_count(0)
@@ -117,7 +117,7 @@ def test_a_member_sees_the_own_tenant_and_tokens_only(page: Any, service: Runnin
     expect(page.get_by_role("button", name="Edit graphics")).to_have_count(0)
 
 
-def test_dark_korean_and_on_a_phone(open_page: Callable[..., Any], service: RunningService) -> None:
+def test_admin_page_works_dark_in_korean_and_on_a_phone(open_page: Callable[..., Any], service: RunningService) -> None:
     page = open_page(390, 844, has_touch=True, is_mobile=True, color_scheme="dark")
     _open(page, service, "Tokens")
     page.get_by_role("button", name="Menu").click()
@@ -126,4 +126,4 @@ def test_dark_korean_and_on_a_phone(open_page: Callable[..., Any], service: Runn
     expect(page.get_by_role("heading", name="관리", level=1)).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert violations(page) == []
-    shoot(page, "admin-phone-dark-ko")
+    save_screenshot(page, "admin-phone-dark-ko")

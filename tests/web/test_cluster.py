@@ -1,4 +1,4 @@
-"""The page of all cards."""
+"""Tests of the cluster page with all cards."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from playwright.sync_api import expect
 
 from bench.running import RunningService
-from tests.web.browser import shoot, violations
-from tests.web.pretend import PretendCluster
+from tests.web.browser import save_screenshot, violations
+from tests.web.fake_cluster import FakeCluster
 from tests.web.visit import log_in
 
 
-def test_every_card_has_a_tile_that_changes_as_it_happens(page: Any, service: RunningService) -> None:
+def test_tiles_follow_the_state_of_the_cards(page: Any, service: RunningService) -> None:
     log_in(page, service)
     tiles = page.locator("li[data-state]")
     expect(tiles).to_have_count(16)
@@ -29,12 +29,12 @@ def test_every_card_has_a_tile_that_changes_as_it_happens(page: Any, service: Ru
     summary.get_by_label("Gang size").select_option("8")
     expect(summary.locator("[data-part=usable] dd")).to_have_text("8")
     assert violations(page) == []
-    shoot(page, "cluster")
+    save_screenshot(page, "cluster")
     service.client.jobs.cancel(job)
     expect(page.locator("li[data-state=free]")).to_have_count(16, timeout=20_000)
 
 
-def test_cells_open_by_keyboard(page: Any, service: RunningService) -> None:
+def test_cell_opens_by_keyboard(page: Any, service: RunningService) -> None:
     log_in(page, service)
     page.get_by_role("button", name="Cells").click()
     first = page.get_by_role("button", name="Card 0 of")
@@ -43,22 +43,22 @@ def test_cells_open_by_keyboard(page: Any, service: RunningService) -> None:
     expect(first).to_have_attribute("aria-expanded", "true")
     expect(page.locator("li[data-state]")).to_have_count(1)
     assert violations(page) == []
-    shoot(page, "cluster-cells")
+    save_screenshot(page, "cluster-cells")
 
 
-def test_racks_and_nodes_stand_in_groups(page: Any, service: RunningService) -> None:
-    PretendCluster(racks=2, nodes=3).stand_in(page)
+def test_cards_are_grouped_by_rack_and_node(page: Any, service: RunningService) -> None:
+    FakeCluster(racks=2, nodes=3).route_requests(page)
     log_in(page, service)
     expect(page.get_by_role("heading", name="Rack r1")).to_be_visible()
     expect(page.locator("li[data-state]")).to_have_count(48)
     shared = page.locator("li[data-state=shared]").first
     expect(shared).to_contain_text("50% SM · 36 GiB")
     assert violations(page) == []
-    shoot(page, "cluster-racks", whole=True)
+    save_screenshot(page, "cluster-racks", full_page=True)
     page.get_by_role("button", name="Cells").click()
     assert violations(page) == []
     page.get_by_label("Theme").select_option("dark")
-    shoot(page, "cluster-racks-cells-dark")
+    save_screenshot(page, "cluster-racks-cells-dark")
     page.get_by_role("button", name="Tiles").click()
     assert violations(page) == []
-    shoot(page, "cluster-racks-dark")
+    save_screenshot(page, "cluster-racks-dark")

@@ -1,4 +1,4 @@
-"""The frame: logging in, the navigation, themes and languages, and that none of it complains."""
+"""Tests of login, navigation, themes and languages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from playwright.sync_api import expect
 
 from bench.running import RunningService
 from gpusquad.cli import dashboard
-from tests.web.browser import shoot, violations
+from tests.web.browser import save_screenshot, violations
 from tests.web.visit import address, admin_token, log_in, new_user
 
 PAGES = ("Cluster", "Queue", "Timeline", "Submit", "Policy", "Interference", "Predictions", "Admin")
 
 
-def test_a_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: RunningService) -> None:
+def test_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: RunningService) -> None:
     log_in(page, service)
     expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
     assert page.evaluate("location.href") == f"{address(service)}/"
@@ -26,7 +26,7 @@ def test_a_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: R
     expect(page.get_by_title("live", exact=True)).to_be_visible()
 
 
-def test_the_file_that_the_command_line_opens_logs_in(page: Any, service: RunningService, tmp_path: Path) -> None:
+def test_redirect_file_of_the_command_line_logs_in(page: Any, service: RunningService, tmp_path: Path) -> None:
     file = tmp_path / "redirect.html"
     file.write_text(dashboard._redirect_page(dashboard._link(f"{address(service)}/", admin_token(service))))
     page.goto(file.as_uri())
@@ -35,14 +35,14 @@ def test_the_file_that_the_command_line_opens_logs_in(page: Any, service: Runnin
     assert service.client.health.has_dashboard()
 
 
-def test_a_pasted_token_logs_in_and_a_wrong_one_does_not(page: Any, service: RunningService) -> None:
-    page.complaints.expected.append("401")
+def test_valid_token_logs_in_and_wrong_tokens_do_not(page: Any, service: RunningService) -> None:
+    page.page_errors.expected.append("401")
     page.goto(f"{address(service)}/queue")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert violations(page) == []
-    shoot(page, "login")
-    for wrong, message in (("hello", "starts with gsq_"), ("gsq_" + "a" * 52, "Unknown token")):
-        page.get_by_label("Token").fill(wrong)
+    save_screenshot(page, "login")
+    for invalid_token, message in (("hello", "starts with gsq_"), ("gsq_" + "a" * 52, "Unknown token")):
+        page.get_by_label("Token").fill(invalid_token)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("alert")).to_contain_text(message)
     page.get_by_label("Token").fill(admin_token(service))
@@ -55,16 +55,16 @@ def test_a_pasted_token_logs_in_and_a_wrong_one_does_not(page: Any, service: Run
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_token_taken_back_ends_the_visit(page: Any, service: RunningService) -> None:
-    page.complaints.expected.append("401")
+def test_revoked_token_ends_the_session(page: Any, service: RunningService) -> None:
+    page.page_errors.expected.append("401")
     log_in(page, service, new_user(service, "gone"))
     http = service.client.http
-    theirs = next(one for one in http.get("tokens")["items"] if one["user"] == "gone")
-    http.delete("tokens", theirs["id"])
+    token = next(item for item in http.get("tokens")["items"] if item["user"] == "gone")
+    http.delete("tokens", token["id"])
     expect(page.get_by_role("alert")).to_contain_text("no longer valid", timeout=30_000)
 
 
-def test_every_page_is_in_the_navigation_and_can_be_reached(page: Any, service: RunningService) -> None:
+def test_navigation_reaches_every_page(page: Any, service: RunningService) -> None:
     log_in(page, service)
     links = page.get_by_role("navigation").get_by_role("link")
     expect(links).to_have_text(list(PAGES))
@@ -74,12 +74,12 @@ def test_every_page_is_in_the_navigation_and_can_be_reached(page: Any, service: 
         expect(page.get_by_role("main")).to_be_focused() if name != "Cluster" else None
 
 
-def test_a_viewer_is_not_offered_to_submit(page: Any, service: RunningService) -> None:
+def test_viewer_has_no_submit_link(page: Any, service: RunningService) -> None:
     log_in(page, service, new_user(service, "looker", role="viewer"))
     expect(page.get_by_role("navigation").get_by_role("link", name="Submit")).to_have_count(0)
 
 
-def test_dark_and_korean(page: Any, service: RunningService) -> None:
+def test_theme_and_language_are_switched_and_kept(page: Any, service: RunningService) -> None:
     log_in(page, service)
     page.get_by_label("Theme").select_option("dark")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -89,15 +89,15 @@ def test_dark_and_korean(page: Any, service: RunningService) -> None:
     page.reload()
     expect(page.get_by_role("heading", name="클러스터", level=1)).to_be_visible()
     assert violations(page) == []
-    shoot(page, "cluster-dark-ko")
+    save_screenshot(page, "cluster-dark-ko")
 
 
-def test_a_phone_has_its_menu_behind_a_button(open_page: Callable[..., Any], service: RunningService) -> None:
+def test_navigation_is_behind_a_menu_button_on_a_phone(open_page: Callable[..., Any], service: RunningService) -> None:
     page = open_page(390, 844, has_touch=True, is_mobile=True)
     log_in(page, service)
     expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
     expect(page.get_by_role("link", name="Queue")).to_be_hidden()
-    shoot(page, "cluster-phone")
+    save_screenshot(page, "cluster-phone")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Queue").click()
@@ -105,7 +105,7 @@ def test_a_phone_has_its_menu_behind_a_button(open_page: Callable[..., Any], ser
     expect(page.get_by_role("link", name="Queue")).to_be_hidden()
 
 
-def test_an_unknown_address_says_so(page: Any, service: RunningService) -> None:
+def test_unknown_address_shows_page_not_found(page: Any, service: RunningService) -> None:
     log_in(page, service, path="/no/such/page")
     expect(page.get_by_text("Page not found.")).to_be_visible()
     assert violations(page) == []

@@ -1,4 +1,4 @@
-"""The picture in the README is what a visitor sees of a service with some work to do."""
+"""Test of the README's screenshot: the timeline of a service with running and pending jobs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.running import RunningService
-from tests.web.browser import ROOT, shoot
+from tests.web.browser import ROOT, save_screenshot
 from tests.web.visit import log_in
 
-KEPT = ROOT / "docs" / "images" / "dashboard.png"
+README_PICTURE = ROOT / "docs" / "images" / "dashboard.png"
 WIDTH, HEIGHT = 1360, 860
-LONG = "sleep 900"
+LONG_COMMAND = "sleep 900"
 RUNNING = [
-    {"name": "finetune-llama", "gpus": 8, "estimate": "2h", "command": LONG},
-    {"name": "segment-cells", "gpus": 4, "estimate": "50m", "command": LONG},
-    {"name": "serve-search", "share": {"memory": "24GiB", "sm": "40%"}, "estimate": "130m", "command": LONG},
-    {"name": "notebook-mina", "share": {"memory": "16GiB", "sm": "20%"}, "estimate": "70m", "command": LONG},
-    *({"name": f"sweep-{number}", "gpus": 1, "estimate": f"{25 * number}m", "command": LONG} for number in (1, 2, 3)),
+    {"name": "finetune-llama", "gpus": 8, "estimate": "2h", "command": LONG_COMMAND},
+    {"name": "segment-cells", "gpus": 4, "estimate": "50m", "command": LONG_COMMAND},
+    {"name": "serve-search", "share": {"memory": "24GiB", "sm": "40%"}, "estimate": "130m", "command": LONG_COMMAND},
+    {"name": "notebook-mina", "share": {"memory": "16GiB", "sm": "20%"}, "estimate": "70m", "command": LONG_COMMAND},
+    *(
+        {"name": f"sweep-{number}", "gpus": 1, "estimate": f"{25 * number}m", "command": LONG_COMMAND}
+        for number in (1, 2, 3)
+    ),
 ]
-WAITING = [
+PENDING = [
     {"name": "pretrain", "gpus": 16, "estimate": "1h", "command": "true"},
     {"name": "ablation-1", "gpus": 8, "estimate": "40m", "command": "true"},
     {"name": "ablation-2", "gpus": 6, "estimate": "30m", "command": "true"},
@@ -32,13 +35,13 @@ WAITING = [
 
 
 @pytest.fixture
-def at_work(service: RunningService) -> Iterator[RunningService]:
-    made = [_submit(service, file) for file in RUNNING]
-    for job in made:
+def busy_service(service: RunningService) -> Iterator[RunningService]:
+    job_ids = [_submit(service, file) for file in RUNNING]
+    for job in job_ids:
         service.wait(job, "running")
-    made += [_submit(service, file) for file in WAITING]
+    job_ids += [_submit(service, file) for file in PENDING]
     yield service
-    for job in made:
+    for job in job_ids:
         service.client.jobs.cancel(job)
 
 
@@ -46,21 +49,21 @@ def _submit(service: RunningService, file: dict[str, Any]) -> str:
     return service.client.jobs.submit({"workdir": str(service.home)} | file)["jobs"][0]["id"]
 
 
-def test_the_picture_in_the_readme(page: Any, at_work: RunningService) -> None:
-    """Kept in out/web; to renew the README's, copy it from there."""
-    log_in(page, at_work, path="/timeline")
+def test_readme_screenshot_has_the_size_of_a_new_one(page: Any, busy_service: RunningService) -> None:
+    """To renew the README's screenshot, copy it from out/web."""
+    log_in(page, busy_service, path="/timeline")
     expect(page.get_by_role("application", name="Cards over time")).to_be_visible()
     page.get_by_role("button", name="Table").click()
-    for job in (*RUNNING, *WAITING):  # the plan is made while one looks
+    for job in (*RUNNING, *PENDING):  # the plan is computed in the background
         expect(page.get_by_role("row", name=str(job["name"])).first).to_be_visible()
     page.get_by_role("button", name="Chart").click()
     expect(page.get_by_role("application", name="Cards over time")).to_be_visible()
-    taken = shoot(page, "dashboard")
-    assert size_of(taken) == size_of(KEPT) == (WIDTH, HEIGHT)
+    new_picture = save_screenshot(page, "dashboard")
+    assert size_of(new_picture) == size_of(README_PICTURE) == (WIDTH, HEIGHT)
     assert "docs/images/dashboard.png" in (ROOT / "README.md").read_text("utf-8")
 
 
 def size_of(picture: Path) -> tuple[int, int]:
-    """As its header says."""
+    """Read width and height from the PNG header."""
     width, height = struct.unpack(">II", picture.read_bytes()[16:24])
     return width, height

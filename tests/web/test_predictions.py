@@ -1,4 +1,4 @@
-"""The page that holds forecasts against the truth."""
+"""Tests of the page that compares predictions with actual run times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.store import run_forecasts
 from gpusquad.store.database import Database
 from gpusquad.store.run_forecasts import RunForecastRow
-from tests.web.browser import shoot, violations
+from tests.web.browser import save_screenshot, violations
 from tests.web.visit import log_in, new_user
 
 DAY_US = 86_400 * US_PER_S
@@ -24,7 +24,7 @@ DAY_US = 86_400 * US_PER_S
 
 @pytest.fixture(scope="module")
 def recorded(service: RunningService) -> RunningService:
-    """Twenty days of runs of two tenants: users guess far too long, past runs are nearer."""
+    """Service with twenty days of runs of two tenants. User estimates are much too long, predictions are closer."""
     for tenant in ("vision", "speech"):
         service.client.http.post("tenants", body={"name": tenant})
     random, now_us = Random(1), int(time.time() * US_PER_S)
@@ -38,13 +38,13 @@ def recorded(service: RunningService) -> RunningService:
 
 def _row(number: int, random: Random, settled_us: int) -> RunForecastRow:
     source = random.choice(("user", "history", "history"))
-    truth_s = random.lognormvariate(6.5, 1.6)
-    off = random.lognormvariate(1.1, 0.7) if source == "user" else random.lognormvariate(0, 0.35)
-    values = [max(1, round(truth_s * off * (0.45 + 1.1 * level) * US_PER_S)) for level in LEVELS]
-    how = "cancelled" if random.random() < 0.05 else "succeeded"
-    tenant, truth_us = random.choice(("vision", "speech")), round(truth_s * US_PER_S)
-    return RunForecastRow(f"job{number}", 1, settled_us - 1, tenant, "a", source, 0.5, None, truth_us, how, settled_us,
-                          levels=list(LEVELS), values_us=values)  # fmt: skip
+    actual_s = random.lognormvariate(6.5, 1.6)
+    error_factor = random.lognormvariate(1.1, 0.7) if source == "user" else random.lognormvariate(0, 0.35)
+    values = [max(1, round(actual_s * error_factor * (0.45 + 1.1 * level) * US_PER_S)) for level in LEVELS]
+    result = "cancelled" if random.random() < 0.05 else "succeeded"
+    tenant, actual_us = random.choice(("vision", "speech")), round(actual_s * US_PER_S)
+    return RunForecastRow(f"job{number}", 1, settled_us - 1, tenant, "a", source, 0.5, None, actual_us, result,
+                          settled_us, levels=list(LEVELS), values_us=values)  # fmt: skip
 
 
 def _open(page: Any, service: RunningService, token: str = "") -> None:
@@ -52,25 +52,25 @@ def _open(page: Any, service: RunningService, token: str = "") -> None:
     expect(page.get_by_role("heading", name="Predictions", level=1)).to_be_visible()
 
 
-def test_forecasts_are_drawn_against_the_truth_and_errors_told(page: Any, recorded: RunningService) -> None:
+def test_predictions_are_drawn_against_actual_run_times(page: Any, recorded: RunningService) -> None:
     _open(page, recorded)
     rows = page.get_by_role("table").get_by_role("row")
-    expect(rows).to_have_count(5)  # a head; two tenants by two sources
+    expect(rows).to_have_count(5)  # the header, and two tenants by two sources
     expect(page.locator("canvas")).to_have_count(3)
     expect(page.get_by_text("Runs with a prediction").locator("..")).to_contain_text("600")
     expect(page.get_by_role("region", name="Predicted and actual run time")).to_contain_text("history")
-    drawn = page.evaluate(
+    opaque_pixels = page.evaluate(
         """() => [...document.querySelectorAll('canvas')].map((one) => {
             const data = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;
             return data.filter((value, at) => at % 4 === 3 && value > 0).length;
         })"""
     )
-    assert min(drawn) > 1000, drawn
+    assert min(opaque_pixels) > 1000, opaque_pixels
     assert violations(page) == []
-    shoot(page, "predictions", whole=True)
+    save_screenshot(page, "predictions", full_page=True)
 
 
-def test_held_to_a_tenant_and_a_time(page: Any, recorded: RunningService) -> None:
+def test_predictions_are_filtered_by_tenant(page: Any, recorded: RunningService) -> None:
     _open(page, recorded)
     rows = page.get_by_role("table").get_by_role("row")
     page.get_by_label("Tenant", exact=True).select_option("vision")
@@ -80,16 +80,16 @@ def test_held_to_a_tenant_and_a_time(page: Any, recorded: RunningService) -> Non
     expect(page.get_by_text("No run with a prediction ended in this period.")).to_be_visible()
 
 
-def test_a_member_sees_the_own_tenant_only(page: Any, recorded: RunningService) -> None:
+def test_member_sees_only_their_own_tenant(page: Any, recorded: RunningService) -> None:
     _open(page, recorded, new_user(recorded, "vic", tenant="vision"))
     expect(page.get_by_role("rowheader")).to_have_text(["vision", "vision"])
     expect(page.get_by_label("Tenant", exact=True)).to_have_count(0)
 
 
-def test_dark_and_on_a_phone(open_page: Callable[..., Any], recorded: RunningService) -> None:
+def test_predictions_page_works_dark_on_a_phone(open_page: Callable[..., Any], recorded: RunningService) -> None:
     page = open_page(390, 844, has_touch=True, is_mobile=True, color_scheme="dark")
     _open(page, recorded)
     expect(page.locator("canvas")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert violations(page) == []
-    shoot(page, "predictions-phone-dark", whole=True)
+    save_screenshot(page, "predictions-phone-dark", full_page=True)

@@ -1,4 +1,4 @@
-"""Who sees and does what: on the pages, and behind them by calls of the page's own making."""
+"""Tests of what each role can see and do, on the pages and by direct API calls from the browser."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from playwright.sync_api import expect
 
 from bench.running import RunningService
 from gpusquad.client.client import Client
-from tests.web.browser import shoot
+from tests.web.browser import save_screenshot
 from tests.web.visit import address, log_in, new_user
 
 SECRET = "the-password-is-swordfish"
-NAME = "quiet-work"
+JOB_NAME = "quiet-work"
 CALL = """async ([method, path, body]) => (await fetch('/api/v1/' + path, {
     method, body: body === null ? undefined : JSON.stringify(body),
     headers: {
@@ -52,76 +52,78 @@ def tokens(service: RunningService) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def job(service: RunningService, tokens: dict[str, str]) -> str:
-    """Of the tenant red, running, with a secret in its log."""
-    theirs = Client(address(service), tokens["owner"])
-    file = {"name": NAME, "gpus": 1, "workdir": str(service.home), "command": f"echo {SECRET}; sleep 900"}
-    found = theirs.jobs.submit(file)["jobs"][0]["id"]
-    service.wait(found, "running")
-    return found
+    """Running job of the tenant red, with a secret in its log."""
+    owner_client = Client(address(service), tokens["owner"])
+    file = {"name": JOB_NAME, "gpus": 1, "workdir": str(service.home), "command": f"echo {SECRET}; sleep 900"}
+    job_id = owner_client.jobs.submit(file)["jobs"][0]["id"]
+    service.wait(job_id, "running")
+    return job_id
 
 
 def _status(page: Any, method: str, path: str, body: Any = None) -> int:
     return page.evaluate(CALL, [method, path, body])
 
 
-def test_the_owner_sees_the_log_and_may_act(page: Any, service: RunningService, tokens: Any, job: str) -> None:
+def test_owner_sees_the_log_and_can_act(page: Any, service: RunningService, tokens: Any, job: str) -> None:
     log_in(page, service, tokens["owner"], path=f"/jobs/{job}")
     expect(page.get_by_text(SECRET).first).to_be_visible(timeout=20_000)
     expect(page.get_by_role("button", name="Cancel job")).to_be_visible()
     assert _status(page, "GET", f"jobs/{job}/logs") == 200
 
 
-def test_a_viewer_cannot_act(page: Any, service: RunningService, tokens: Any, job: str) -> None:
-    page.complaints.expected += ["403", "404"]
+def test_viewer_cannot_act(page: Any, service: RunningService, tokens: Any, job: str) -> None:
+    page.page_errors.expected += ["403", "404"]
     log_in(page, service, tokens["looker"], path=f"/jobs/{job}")
-    expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
+    expect(page.get_by_role("heading", name=JOB_NAME, level=1)).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Cancel|Hold|Resubmit|Change"))).to_have_count(0)
     expect(page.get_by_text("Only the owner and administrators can read the log.")).to_be_visible()
-    shoot(page, "rights-viewer-job")
+    save_screenshot(page, "rights-viewer-job")
     page.get_by_role("link", name="Queue").click()
-    expect(page.get_by_text(NAME).first).to_be_visible()
+    expect(page.get_by_text(JOB_NAME).first).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Cancel|Hold|Change"))).to_have_count(0)
     page.get_by_role("link", name="Policy").click()
     expect(page.get_by_text("Only administrators can switch policies.")).to_be_visible()
-    refused = {f"{method} {path}": _status(page, method, path.format(job=job), body) for method, path, body in CHANGES}
-    assert set(refused.values()) == {403}, refused
+    statuses = {f"{method} {path}": _status(page, method, path.format(job=job), body) for method, path, body in CHANGES}
+    assert set(statuses.values()) == {403}, statuses
     assert _status(page, "GET", "audit") == 403
     assert service.client.jobs.get(job)["state"] == "running"
 
 
-def test_a_colleague_sees_the_job_but_not_its_log(page: Any, service: RunningService, tokens: Any, job: str) -> None:
-    page.complaints.expected += ["403"]
+def test_member_of_the_tenant_sees_the_job_but_not_its_log(
+    page: Any, service: RunningService, tokens: Any, job: str
+) -> None:
+    page.page_errors.expected += ["403"]
     log_in(page, service, tokens["colleague"], path=f"/jobs/{job}")
     expect(page.get_by_text("Only the owner and administrators can read the log.")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
-    for what in ("logs", "logs/stream", "source"):
-        assert _status(page, "GET", f"jobs/{job}/{what}") == 403, what
+    for endpoint in ("logs", "logs/stream", "source"):
+        assert _status(page, "GET", f"jobs/{job}/{endpoint}") == 403, endpoint
     assert _status(page, "POST", f"jobs/{job}/cancel") == 403
     assert SECRET not in page.content()
 
 
-def test_a_member_of_another_tenant_sees_nothing_of_it(
+def test_member_of_another_tenant_does_not_see_the_job(
     page: Any, service: RunningService, tokens: Any, job: str
 ) -> None:
-    page.complaints.expected += ["403", "404"]
+    page.page_errors.expected += ["403", "404"]
     log_in(page, service, tokens["stranger"], path=f"/jobs/{job}")
     expect(page.get_by_role("alert")).to_contain_text("no job")
-    shoot(page, "rights-stranger-job")
-    for what in ("", "/logs", "/logs/stream", "/source", "/story", "/why", "/when", "/neighbours"):
-        assert _status(page, "GET", f"jobs/{job}{what}") == 404, what
+    save_screenshot(page, "rights-stranger-job")
+    for endpoint in ("", "/logs", "/logs/stream", "/source", "/story", "/why", "/when", "/neighbours"):
+        assert _status(page, "GET", f"jobs/{job}{endpoint}") == 404, endpoint
     assert _status(page, "POST", f"jobs/{job}/cancel") == 404
     assert _status(page, "GET", "jobs?tenant=red") == 403
     for name, title in (("Cluster", "Cluster"), ("Queue", "Queue"), ("Timeline", "Timeline")):
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
-        page.wait_for_timeout(1000)  # for what the page asks
-        assert NAME not in page.content(), name
+        page.wait_for_timeout(1000)  # for the requests of the page
+        assert JOB_NAME not in page.content(), name
         assert SECRET not in page.content(), name
 
 
-def test_without_the_header_nothing_is_done(page: Any, service: RunningService, job: str) -> None:
-    """A page elsewhere can make a browser send cookies, but no token: there is none to send."""
-    page.complaints.expected += ["401"]
+def test_request_without_the_token_header_is_refused(page: Any, service: RunningService, job: str) -> None:
+    """A page of another site can make a browser send cookies, but not the token, which is in no cookie."""
+    page.page_errors.expected += ["401"]
     log_in(page, service)
     assert page.context.cookies() == []
     forged = f"fetch('/api/v1/jobs/{job}/cancel', {{method: 'POST', credentials: 'include'}}).then((one) => one.status)"

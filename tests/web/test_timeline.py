@@ -1,4 +1,4 @@
-"""The page of cards over time: what ran, what runs, what is planned."""
+"""Tests of the timeline page: past, running and planned jobs per card."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.running import RunningService
-from tests.web.browser import LONGEST_TASK_MS, figure, shoot, violations
+from tests.web.browser import LONGEST_TASK_MS, record_figure, save_screenshot, violations
 from tests.web.visit import log_in, new_user
 
-EVIL = "<img src=x onerror=alert(1)>"
+HTML_NAME = "<img src=x onerror=alert(1)>"
 STATUS = "p[role=status]"
 FRAMES = """async (turns) => {
   const chart = document.querySelector('[role=application]');
@@ -33,8 +33,8 @@ FRAMES = """async (turns) => {
 
 
 @pytest.fixture(scope="module")
-def filled(service: RunningService) -> Iterator[dict[str, str]]:
-    """Jobs that ended, that run, that share a card, and that wait for all cards; and maintenance tomorrow."""
+def jobs_on_timeline(service: RunningService) -> Iterator[dict[str, str]]:
+    """Ended, running, sharing and pending jobs, and a maintenance window in eight hours."""
     quick = service.submit(name="quick", gpus=1, command="true")
     fails = service.submit(name="fails", gpus=1, command="exit 3")
     service.wait(quick)
@@ -42,7 +42,7 @@ def filled(service: RunningService) -> Iterator[dict[str, str]]:
     jobs = {
         "quick": quick,
         "train": service.submit(name="train", gpus=4, estimate="50m", command="sleep 3000"),
-        "evil": service.submit(name=EVIL, gpus=8, estimate="80m", command="sleep 3000"),
+        "evil": service.submit(name=HTML_NAME, gpus=8, estimate="80m", command="sleep 3000"),
     }
     for name in ("share-a", "share-b"):
         share = {"memory": "10GiB", "sm": "30%"}
@@ -57,10 +57,10 @@ def filled(service: RunningService) -> Iterator[dict[str, str]]:
     window = {"nodes": [node], "start_s": start_s, "end_s": start_s + 7200, "cause": "new driver"}
     service.client.http.post("windows", body=window)
     yield jobs
-    left = [job for job in jobs.values() if job not in (quick, fails)]
-    for job in left:
+    unfinished = [job for job in jobs.values() if job not in (quick, fails)]
+    for job in unfinished:
         service.client.jobs.cancel(job)
-    for job in left:  # so that none of their processes outlives the service
+    for job in unfinished:  # so that no process outlives the service
         service.wait(job)
 
 
@@ -70,19 +70,19 @@ def chart(page: Any) -> Any:
     return found
 
 
-def test_enter_on_a_bar_shows_the_job(page: Any, service: RunningService, filled: dict[str, str]) -> None:
+def test_enter_key_on_a_bar_shows_the_job(page: Any, service: RunningService, jobs_on_timeline: dict[str, str]) -> None:
     log_in(page, service, path="/timeline")
     chart(page).focus()
-    spoken = page.locator(STATUS).filter(has_text="to")
+    announcement = page.locator(STATUS).filter(has_text="to")
     for _ in range(30):
         page.keyboard.press("ArrowUp")
-    expect(spoken).to_contain_text("train, running, SIM-")
+    expect(announcement).to_contain_text("train, running, SIM-")
     page.keyboard.press("Enter")
     panel = page.get_by_role("complementary", name="Job")
     expect(panel.get_by_role("heading", name="train")).to_be_visible()
     expect(panel).to_contain_text("based on the owner's estimate")
     assert violations(page) == []
-    shoot(page, "timeline")
+    save_screenshot(page, "timeline")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
     page.keyboard.press("Enter")
@@ -90,23 +90,23 @@ def test_enter_on_a_bar_shows_the_job(page: Any, service: RunningService, filled
     expect(page.get_by_role("heading", name="train", level=1)).to_be_visible()
 
 
-def test_a_click_on_a_bar_shows_the_job_and_names_are_text(
-    page: Any, service: RunningService, filled: dict[str, str]
+def test_click_on_a_bar_shows_the_job_with_its_name_as_text(
+    page: Any, service: RunningService, jobs_on_timeline: dict[str, str]
 ) -> None:
     log_in(page, service, path="/timeline")
-    place = chart(page).bounding_box()
+    box = chart(page).bounding_box()
     gutter, axis, node, row = 88, 30, 26, 32
-    card = next(p["cards"][0] for p in service.client.jobs.get(filled["evil"])["placement"])
+    card = next(p["cards"][0] for p in service.client.jobs.get(jobs_on_timeline["evil"])["placement"])
     top = axis + node + row * int(card.rsplit("-", 1)[1]) + row / 2
-    just_ahead_of_now = gutter + (place["width"] - gutter) * 0.4 + 20
-    page.mouse.click(place["x"] + just_ahead_of_now, place["y"] + top)
+    just_ahead_of_now = gutter + (box["width"] - gutter) * 0.4 + 20
+    page.mouse.click(box["x"] + just_ahead_of_now, box["y"] + top)
     panel = page.get_by_role("complementary", name="Job")
-    expect(panel.get_by_role("heading", name=EVIL)).to_be_visible()
-    page.mouse.click(place["x"] + place["width"] * 0.2, place["y"] + top)
+    expect(panel.get_by_role("heading", name=HTML_NAME)).to_be_visible()
+    page.mouse.click(box["x"] + box["width"] * 0.2, box["y"] + top)
     expect(panel).to_be_hidden()
 
 
-def test_zoom_and_pan_ask_for_other_times(page: Any, service: RunningService, filled: dict[str, str]) -> None:
+def test_zoom_and_pan_request_other_times(page: Any, service: RunningService, jobs_on_timeline: dict[str, str]) -> None:
     log_in(page, service, path="/timeline")
     chart(page).focus()
     spans = page.get_by_role("group", name="Visible time range")
@@ -131,33 +131,35 @@ def test_zoom_and_pan_ask_for_other_times(page: Any, service: RunningService, fi
         page.mouse.up()
     page.get_by_role("button", name="24 h").click()
     expect(spans.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
-    shoot(page, "timeline-day")
+    save_screenshot(page, "timeline-day")
 
 
-def test_the_table_has_past_present_and_plan(page: Any, service: RunningService, filled: dict[str, str]) -> None:
+def test_table_has_past_running_and_planned_jobs(
+    page: Any, service: RunningService, jobs_on_timeline: dict[str, str]
+) -> None:
     log_in(page, service, path="/timeline")
     page.get_by_role("button", name="Table").click()
-    for name, what in (("quick", "succeeded"), ("fails", "failed"), ("train", "running"), ("waits", "reserved"),
-                       ("later", "planned"), (EVIL, "running")):  # fmt: skip
-        line = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
-        expect(line).to_contain_text(what, timeout=20_000)
+    for name, state in (("quick", "succeeded"), ("fails", "failed"), ("train", "running"), ("waits", "reserved"),
+                       ("later", "planned"), (HTML_NAME, "running")):  # fmt: skip
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+        expect(row).to_contain_text(state, timeout=20_000)
     assert violations(page) == []
-    shoot(page, "timeline-table")
+    save_screenshot(page, "timeline-table")
 
 
-def test_dark_korean_and_on_a_phone(
-    open_page: Callable[..., Any], service: RunningService, filled: dict[str, str]
+def test_timeline_page_works_dark_in_korean_and_on_a_phone(
+    open_page: Callable[..., Any], service: RunningService, jobs_on_timeline: dict[str, str]
 ) -> None:
     page = open_page(390, 844, has_touch=True, is_mobile=True, color_scheme="dark")
     log_in(page, service, path="/timeline")
-    place = chart(page).bounding_box()
-    card = next(p["cards"][0] for p in service.client.jobs.get(filled["train"])["placement"])
+    box = chart(page).bounding_box()
+    card = next(p["cards"][0] for p in service.client.jobs.get(jobs_on_timeline["train"])["placement"])
     top = 30 + 26 + 32 * int(card.rsplit("-", 1)[1]) + 16
-    page.touchscreen.tap(place["x"] + 44 + (place["width"] - 44) * 0.4 + 12, place["y"] + top)
+    page.touchscreen.tap(box["x"] + 44 + (box["width"] - 44) * 0.4 + 12, box["y"] + top)
     expect(page.get_by_role("complementary", name="Job")).to_contain_text("train")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert violations(page) == []
-    shoot(page, "timeline-phone-dark")
+    save_screenshot(page, "timeline-phone-dark")
     page.evaluate("window.scrollTo(0, 0)")
     with page.expect_response("**/api/v1/timeline?*"):
         _pinch(page, 195, chart(page).bounding_box()["y"] + 150)
@@ -167,15 +169,17 @@ def test_dark_korean_and_on_a_phone(
     expect(page.get_by_role("heading", name="타임라인", level=1)).to_be_visible()
 
 
-def test_other_tenants_jobs_have_no_names(page: Any, service: RunningService, filled: dict[str, str]) -> None:
+def test_jobs_of_other_tenants_have_no_names(
+    page: Any, service: RunningService, jobs_on_timeline: dict[str, str]
+) -> None:
     log_in(page, service, new_user(service, "stranger", tenant="elsewhere"), path="/timeline")
     page.get_by_role("button", name="Table").click()
     expect(page.get_by_role("row").filter(has_text="another tenant").first).to_be_visible()
     expect(page.get_by_text("train", exact=True)).to_have_count(0)
 
 
-def test_a_thousand_cards_and_a_day_of_jobs_stay_smooth(page: Any, service: RunningService) -> None:
-    """The page is fed what a service of that size would tell: 125 machines and 20,000 attempts."""
+def test_timeline_of_thousand_cards_stays_smooth(page: Any, service: RunningService) -> None:
+    """The routes answer as a service with 125 nodes and 20,000 attempts would."""
     page.route("**/api/v1/nodes", lambda route: route.fulfill(json=_many_nodes(service)))
     page.route("**/api/v1/timeline?*", lambda route: route.fulfill(json=_many_bars()))
     log_in(page, service, path="/timeline")
@@ -185,26 +189,30 @@ def test_a_thousand_cards_and_a_day_of_jobs_stay_smooth(page: Any, service: Runn
     page.evaluate("""() => { window.long = []; new PerformanceObserver((list) =>
         window.long.push(...list.getEntries().map((one) => one.duration))).observe({entryTypes: ['longtask']}) }""")
     page.evaluate(FRAMES, 60)
-    longest = figure(
+    longest = record_figure(
         "timeline of 1,000 cards and 20,000 attempts: longest task, ms", max(page.evaluate("window.long"), default=0.0)
     )
-    shoot(page, "timeline-thousand")
+    save_screenshot(page, "timeline-thousand")
     assert longest < LONGEST_TASK_MS
 
 
 def _pinch(page: Any, x: float, y: float) -> None:
-    """Two fingers that part from each other."""
+    """Zoom in with two fingers."""
     touch = page.context.new_cdp_session(page)
-    for kind, away in (("touchStart", 20), *(("touchMove", away) for away in range(30, 110, 10)), ("touchEnd", 0)):
-        points = [{"x": x - away, "y": y, "id": 0}, {"x": x + away, "y": y, "id": 1}] if away else []
+    for kind, distance in (
+        ("touchStart", 20),
+        *(("touchMove", distance) for distance in range(30, 110, 10)),
+        ("touchEnd", 0),
+    ):
+        points = [{"x": x - distance, "y": y, "id": 0}, {"x": x + distance, "y": y, "id": 1}] if distance else []
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
 
 def _many_nodes(service: RunningService) -> dict[str, Any]:
-    like = service.client.http.get("nodes")["items"][0]
-    card = {**like["cards"][0], "jobs": [], "sample": None}
+    template = service.client.http.get("nodes")["items"][0]
+    card = {**template["cards"][0], "jobs": [], "sample": None}
     nodes = [
-        {**like, "id": f"node{n:03}", "cards": [{**card, "id": f"node{n:03}/{k}", "index": k} for k in range(8)]}
+        {**template, "id": f"node{n:03}", "cards": [{**card, "id": f"node{n:03}/{k}", "index": k} for k in range(8)]}
         for n in range(125)
     ]
     return json.loads(json.dumps({"items": nodes, "next": None}))
@@ -215,15 +223,15 @@ def _many_bars() -> dict[str, Any]:
     states = ("succeeded", "succeeded", "failed", "cancelled")
     bars = []
     for n in range(20_000):
-        card, turn = n % 1000, n // 1000
-        start_s = now_s - 86_400 + turn * 4300 + (card * 37) % 900
-        is_over = turn < 19
+        card, attempt_number = n % 1000, n // 1000
+        start_s = now_s - 86_400 + attempt_number * 4300 + (card * 37) % 900
+        has_ended = attempt_number < 19
         bars.append({
             "job": f"{n:026}", "name": f"job-{n}", "tenant": "default", "user": "ann", "attempt": 0,
             "cards": [f"node{card // 8:03}/{card % 8}"], "start_s": start_s,
-            "end_s": start_s + 3300 if is_over else None,
-            "state": states[n % 4] if is_over else "running", "share_ratio": 1.0,
-            "expected": None if is_over else {"mid_s": now_s + 1800, "high_s": now_s + 5400, "source": "history"},
+            "end_s": start_s + 3300 if has_ended else None,
+            "state": states[n % 4] if has_ended else "running", "share_ratio": 1.0,
+            "expected": None if has_ended else {"mid_s": now_s + 1800, "high_s": now_s + 5400, "source": "history"},
         })  # fmt: skip
     return {"now_s": now_s, "from_s": now_s - 2 * 86_400, "to_s": now_s + 86_400, "bars": bars, "truncated": False,
             "reservations": [], "planned": [], "planned_at_s": now_s, "planned_unknown": 0, "windows": []}  # fmt: skip

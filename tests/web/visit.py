@@ -1,4 +1,4 @@
-"""What visitors do."""
+"""Functions that log in to the dashboard and create users."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def admin_token(service: RunningService) -> str:
 
 
 def new_user(service: RunningService, name: str, role: str = "member", tenant: str = "default") -> str:
-    """A user, and a token of theirs. The tenant is made where there is none."""
+    """Create a user, and the tenant if it does not exist. Return a token of the user."""
     http = service.client.http
-    if all(one["name"] != tenant for one in http.get("tenants")["items"]):
+    if all(existing["name"] != tenant for existing in http.get("tenants")["items"]):
         http.post("tenants", body={"name": tenant})
     http.post("users", body={"name": name, "tenant": tenant, "role": role})
     return http.post("tokens", body={"user": name, "label": "test"})["token"]
 
 
 def log_in(page: Any, service: RunningService, token: str = "", path: str = "/") -> Any:
-    """By link, as the command line prints it."""
+    """Log in with a link as the command line prints it."""
     page.goto(f"{address(service)}{path}#token={token or admin_token(service)}")
     page.locator("#navigation").wait_for(state="attached")
     return page

@@ -1,4 +1,4 @@
-"""A machine with a program in the place of MPS's, and tenants that need no PyTorch."""
+"""Fixture: a machine with a fake MPS program and clients that need no PyTorch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = """#!/bin/sh
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """What MPS was asked is in ``asked`` of the test's folder."""
+    """Settings of the bench. Requests to MPS are recorded in the file ``asked`` of the test's folder."""
     install_fake_mps_program(tmp_path, monkeypatch, SCRIPT)
     shared = tmp_path / "shm"
     shared.mkdir()

@@ -1,4 +1,4 @@
-"""A tenant without PyTorch: ``python -m tests.bench.card.fake_tenant NAME``. ``dies`` ends all."""
+"""Client without PyTorch: ``python -m tests.bench.card.fake_tenant NAME``. The workload ``dies`` ends its process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _sleeping(torch: Any, device: str, batch: int) -> Step:
 
 
 def _dying(torch: Any, device: str, batch: int) -> Step:
-    begun_s = time.monotonic()
+    start_s = time.monotonic()
 
     def step() -> None:
-        if time.monotonic() > begun_s + 0.3:
+        if time.monotonic() > start_s + 0.3:
             os._exit(3)
         time.sleep(0.001)
 
@@ -32,7 +32,7 @@ def _dying(torch: Any, device: str, batch: int) -> Step:
 
 
 def launching(torch: Any, device: str, batch: int, *, kernel: str, count: int = 3, kernels: str = KERNELS) -> Step:
-    """So many kernels on whatever driver is found, the stand-in, and waits for them."""
+    """Return a step that launches ``count`` kernels on the stand-in driver and waits for them."""
     from tests.gpu.standin.client import Cuda
 
     cuda = Cuda(kernels=kernels)
@@ -51,8 +51,8 @@ EXTRA["sleeps"] = Workload("sleeps", "sleeps a millisecond", _sleeping, needs_to
 EXTRA["dies"] = Workload("dies", "ends its process soon after it was built", _dying, needs_torch=False)
 
 
-class Fake(Tenant):
-    """Says what its environment was, and needs nothing."""
+class FakeTenant(Tenant):
+    """Client that reports its environment."""
 
     def hello(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"pid": os.getpid()}
@@ -63,4 +63,4 @@ class Fake(Tenant):
 
 
 if __name__ == "__main__":
-    serve_as(Fake(sys.argv[1], "cpu", None))
+    serve_as(FakeTenant(sys.argv[1], "cpu", None))

@@ -1,10 +1,10 @@
-"""A bench of a shared card over the stand-in: real processes, library, daemon and policy, and a modelled card.
+"""Run a bench of a shared card on the stand-in driver: real processes, shim, daemon and policy, simulated card.
 
     python -m tests.bench.card.rehearsal slos --policy hybrid
     python -m tests.bench.card.rehearsal training --mode timeslice
 
-For seeing what a policy does before time on a card is spent on it. Kernels last milliseconds, so that a machine of two
-cores keeps up. What is said of MPS is not true of real cards: the stand-in's priorities are strict and cost nothing.
+It shows what a policy does before it is measured on a card. Kernels last milliseconds, so that a machine with two cores
+keeps up. Results with MPS do not apply to real cards: the stand-in's priorities are strict and cost nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KERNELS = "image:120:1000\ntext:100:1000\n" + "".join(f"small{n}:40:1000\nwide{n
 
 
 def _training(torch: Any, device: str, batch: int, *, kernel: str, count: int) -> Step:
-    """Two steps are queued at a time; kernels of a step differ, so that steps can be told apart."""
+    """Return a training step. Two steps are queued at a time. Kernels of a step differ, so that steps are detected."""
     from tests.gpu.standin.client import Cuda
 
     cuda = Cuda(kernels=KERNELS)
@@ -47,9 +47,9 @@ def _training(torch: Any, device: str, batch: int, *, kernel: str, count: int) -
         ends.append(cuda.event())
         cuda("cuEventRecord", ends[-1], None)
         if len(ends) > 1:
-            before = ends.pop(0)
-            cuda("cuEventSynchronize", before)
-            cuda("cuEventDestroy", before)
+            finished = ends.pop(0)
+            cuda("cuEventSynchronize", finished)
+            cuda("cuEventDestroy", finished)
 
     return step
 
@@ -65,12 +65,12 @@ WORKLOADS = (
 EXTRA.update({workload.name: workload for workload in WORKLOADS})
 
 
-class _Unwatched:
-    """There are no counters to read."""
+class _NoWatcher:
+    """Watcher without counters."""
 
     def __init__(self, place: Place) -> None: ...
 
-    def __enter__(self) -> _Unwatched:
+    def __enter__(self) -> _NoWatcher:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -79,11 +79,11 @@ class _Unwatched:
         return {}
 
 
-def _prepared(folder: Path, mode: str) -> Place:
-    """A card, a program in the place of MPS's, and the environment that all processes will have."""
+def _prepare(folder: Path, mode: str) -> Place:
+    """Create a card and a fake MPS program, and set the environment of all processes."""
     shared, programs = folder / "shm", folder / "programs"
-    for made in (shared, programs):
-        made.mkdir()
+    for new_folder in (shared, programs):
+        new_folder.mkdir()
     control = programs / "nvidia-cuda-mps-control"
     control.write_text(MPS_PROGRAM)
     control.chmod(0o755)
@@ -97,37 +97,37 @@ def _prepared(folder: Path, mode: str) -> Place:
     return Place(device="cpu", logs=folder / "logs", module="tests.bench.card.rehearsal_tenant")
 
 
-def _slos(file: RowFile, place: Place, chosen: argparse.Namespace, deadline: Deadline) -> None:
+def _slos(file: RowFile, place: Place, options: argparse.Namespace, deadline: Deadline) -> None:
     slos.WORKLOADS.update({name: name for name in slos.NAMES})
     slos.LOADS.update(LOADS)
-    slos.OURS_POLICY = chosen.policy or slos.OURS_POLICY
-    ours = slos.OURS if chosen.mode == "mps" else slos.ISOLATED
+    slos.OURS_POLICY = options.policy or slos.OURS_POLICY
+    ours = slos.OURS if options.mode == "mps" else slos.ISOLATED
     known = slos.conditions()
     slos.conditions = lambda: {ours: known[ours]}
-    slos.run(file, {"sitting": "rehearsal"}, slos.Options(place, False, chosen.length or 30.0, repeats=1), deadline)
+    slos.run(file, {"sitting": "rehearsal"}, slos.Options(place, False, options.length or 30.0, repeats=1), deadline)
 
 
-def _trainings(file: RowFile, place: Place, chosen: argparse.Namespace, deadline: Deadline) -> None:
+def _trainings(file: RowFile, place: Place, options: argparse.Namespace, deadline: Deadline) -> None:
     training.COUPLES = COUPLES
-    training.Watcher = _Unwatched
-    names = ("MPS" if chosen.mode == "mps" else "time slicing", *training.POLICIES)
+    training.Watcher = _NoWatcher
+    names = ("MPS" if options.mode == "mps" else "time slicing", *training.POLICIES)
     training.CONDITIONS = {name: training.CONDITIONS[name] for name in names}
-    training.run(file, {"sitting": "rehearsal"}, training.Options(place, False, chosen.length, repeats=1), deadline)
+    training.run(file, {"sitting": "rehearsal"}, training.Options(place, False, options.length, repeats=1), deadline)
 
 
-def main(words: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bench", choices=("slos", "training"))
     parser.add_argument("--mode", choices=("mps", "timeslice"), default="mps")
-    parser.add_argument("--policy", default="", help="of slos, instead of slo")
-    parser.add_argument("--length", type=float, default=None, help="seconds of a run")
+    parser.add_argument("--policy", default="", help="divide policy of the bench slos; default: slo")
+    parser.add_argument("--length", type=float, default=None, help="length of a run in seconds")
     parser.add_argument("--minutes", type=float, default=6.0)
-    chosen = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        place = _prepared(Path(folder), chosen.mode)
+        place = _prepare(Path(folder), options.mode)
         file = RowFile(Path(folder) / "rows.jsonl")
-        run = _slos if chosen.bench == "slos" else _trainings
-        run(file, place, chosen, Deadline(chosen.minutes, 5.0))
+        run = _slos if options.bench == "slos" else _trainings
+        run(file, place, options, Deadline(options.minutes, 5.0))
         print(report(file.rows, Path(folder))[0])
     return 0
 

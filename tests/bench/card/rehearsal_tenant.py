@@ -1,12 +1,12 @@
-"""A tenant of a rehearsal: ``python -m tests.bench.card.rehearsal_tenant NAME``."""
+"""Client of a rehearsal: ``python -m tests.bench.card.rehearsal_tenant NAME``."""
 
 from __future__ import annotations
 
 import sys
 
-import tests.bench.card.rehearsal  # noqa: F401  # its workloads
+import tests.bench.card.rehearsal  # noqa: F401  # registers its workloads
 from bench.card.tenant import serve_as
-from tests.bench.card.fake_tenant import Fake
+from tests.bench.card.fake_tenant import FakeTenant
 
 if __name__ == "__main__":
-    serve_as(Fake(sys.argv[1], "cpu", None))
+    serve_as(FakeTenant(sys.argv[1], "cpu", None))

@@ -1,4 +1,4 @@
-"""What the library costs: the program that launches, over the stand-in driver, and the table."""
+"""Tests of the bench of the shim's overhead: the launch program on the stand-in driver, and the table."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_launches_are_timed_with_and_without_the_library(program: Path, tmp_path: Path, c_builds: Path) -> None:
     card = new_card(tmp_path / "card", c_builds / "driver")
     options = Options(Place(), image=KERNEL + "\n", count=300)
-    for more in ({}, {"LD_PRELOAD": str(library())}):
-        found = launched(program, {**card.environment(), **more}, options, tmp_path)
+    for extra_env in ({}, {"LD_PRELOAD": str(library())}):
+        found = launched(program, {**card.environment(), **extra_env}, options, tmp_path)
         assert found["sustained_ns"] > 0
         assert found["burst_ns"] > 0
     names = [line.name for line in card.lines()]
     assert set(names) == {"nothing"}
-    assert len(names) == 2 * (256 + 300 + 512)  # to warm up, at one go, and in two bursts
+    assert len(names) == 2 * (256 + 300 + 512)  # warm-up, sustained, and two bursts
 
 
-def test_rounds_of_launches_take_turns_and_are_kept(
+def test_rounds_of_launches_are_stored_with_every_way(
     place: Place, tmp_path: Path, c_builds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in new_card(tmp_path / "card", c_builds / "driver").environment().items():
@@ -51,10 +51,10 @@ def test_rounds_of_launches_take_turns_and_are_kept(
     cost.run(file, {"sitting": "s"}, options, Deadline(10))
     assert [row["kind"] for row in file.rows] == ["round", "round"]
     assert all(set(row["found"]) == set(cost.WAYS) for row in file.rows)
-    assert [one.what for one in cost_tables(file.rows)] == ["launches", "launches, host alone"]
+    assert [table.what for table in cost_tables(file.rows)] == ["launches", "launches, host alone"]
 
 
-def test_a_driver_that_is_not_there_is_told(program: Path, tmp_path: Path) -> None:
+def test_missing_driver_is_reported(program: Path, tmp_path: Path) -> None:
     with pytest.raises(Lost, match="libnowhere"):
         launched(program, dict(os.environ), Options(Place(), driver="libnowhere.so.1"), tmp_path)
 
@@ -69,24 +69,24 @@ def rounds(what: str, with_library: float, count: int = 5) -> list[dict]:
 
 
 @pytest.mark.parametrize(("ratio", "words"), [(0.997, "aim met"), (0.992, "floor met"), (0.98, "floor missed")])
-def test_the_cost_is_judged_by_its_lower_end(ratio: float, words: str) -> None:
+def test_cost_is_judged_by_the_lower_bound(ratio: float, words: str) -> None:
     found = cost_tables(rounds("googlenet", ratio))[0]
     assert found.words == words
     assert found.library.value == pytest.approx(ratio)
 
 
-def test_launches_are_told_without_a_bar_and_few_rounds_say_nothing() -> None:
+def test_launches_have_no_bar_and_few_rounds_give_no_verdict() -> None:
     ns = {"sustained_ns": 2000.0, "burst_ns": 1000.0}
-    more = {"sustained_ns": 2020.0, "burst_ns": 1020.0}
+    with_shim = {"sustained_ns": 2020.0, "burst_ns": 1020.0}
     row = {"bench": "cost", "kind": "round", "what": "launches", "setup": "x",
-           "found": {"without": ns, "library": more, "library and daemon": more}}  # fmt: skip
-    told = cost_tables([row] * 3)
-    assert [one.words for one in told] == ["told, without a bar"] * 2
-    assert told[1].daemon.value == pytest.approx(1000 / 1020)
+           "found": {"without": ns, "library": with_shim, "library and daemon": with_shim}}  # fmt: skip
+    tables = cost_tables([row] * 3)
+    assert [table.words for table in tables] == ["told, without a bar"] * 2
+    assert tables[1].daemon.value == pytest.approx(1000 / 1020)
     assert cost_tables(rounds("matmul", 1.0, count=2))[0].words == "too few rounds"
-    assert "| launches | 500,000 |" in shown(told)
+    assert "| launches | 500,000 |" in shown(tables)
 
 
-def test_an_interval_around_the_bar_decides_nothing() -> None:
+def test_interval_around_the_bar_gives_no_verdict() -> None:
     unsteady = [*rounds("googlenet", 1.02), *rounds("googlenet", 0.97)]
     assert cost_tables(unsteady)[0].words.startswith("not decided")

@@ -1,4 +1,4 @@
-"""What the machine takes from a bench: time of its processors, and late wakes."""
+"""Tests of host effects on a bench: stolen CPU time and late wakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.card.host import stolen_ms
 STAT = "cpu  100 0 50 9000 1 0 2 {stolen} 0 0\ncpu0 100 0 50 9000 1 0 2 {stolen} 0 0\nctxt 1\n"
 
 
-def test_what_the_host_took_is_read_from_the_sum_of_all_processors(tmp_path: Path) -> None:
+def test_stolen_time_is_read_from_the_sum_of_all_processors(tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text(STAT.format(stolen=3 * os.sysconf("SC_CLK_TCK")))
     assert stolen_ms(stat) == 3000

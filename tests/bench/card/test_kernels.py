@@ -1,4 +1,4 @@
-"""What one waits for who comes while a kernel runs."""
+"""Tests of the wait of a request that arrives while a kernel runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRACE = {
 }
 
 
-def test_long_kernels_are_met_as_often_as_they_fill_the_time() -> None:
+def test_kernels_are_weighted_by_their_share_of_the_time() -> None:
     found = summary(TRACE, steps=1)
     assert found["kernels"] == 4
     assert found["step_ms"] == 1.0
@@ -30,13 +30,13 @@ def test_long_kernels_are_met_as_often_as_they_fill_the_time() -> None:
     assert "132×2×1" in shown([{"program": "any:1", **found}])
 
 
-def test_a_part_of_those_who_wait_is_what_drawing_moments_says() -> None:
-    dice, lengths = random.Random(3), [20.0] * 50 + [300.0] * 4 + [900.0]
-    drawn = sorted(dice.uniform(0, dice.choices(lengths, lengths)[0]) for _ in range(20_000))
-    for part in (0.5, 0.9, 0.99):
-        assert waited_us(lengths, part) == pytest.approx(drawn[int(part * len(drawn))], rel=0.1)
+def test_wait_quantile_matches_random_arrivals() -> None:
+    rng, lengths = random.Random(3), [20.0] * 50 + [300.0] * 4 + [900.0]
+    drawn = sorted(rng.uniform(0, rng.choices(lengths, lengths)[0]) for _ in range(20_000))
+    for fraction in (0.5, 0.9, 0.99):
+        assert waited_us(lengths, fraction) == pytest.approx(drawn[int(fraction * len(drawn))], rel=0.1)
 
 
-def test_a_trace_without_kernels_is_no_answer() -> None:
+def test_trace_without_kernels_is_refused() -> None:
     with pytest.raises(Lost, match="no kernels"):
         summary({"traceEvents": []}, steps=1)

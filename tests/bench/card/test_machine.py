@@ -1,4 +1,4 @@
-"""What figures were measured with."""
+"""Tests of the record of versions with which figures were measured."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from bench.card.machine import _version, library_version, policies_version, sitting
 
 
-def test_a_call_names_the_versions_of_what_it_measures() -> None:
-    told = sitting("training", "cpu", "0")
-    assert (told["library"], told["policies"]) == (library_version(), policies_version())
-    assert told["library"] != told["policies"]
+def test_record_has_the_versions_of_shim_and_policies() -> None:
+    record = sitting("training", "cpu", "0")
+    assert (record["library"], record["policies"]) == (library_version(), policies_version())
+    assert record["library"] != record["policies"]
 
 
-def test_a_version_is_one_of_all_sources(tmp_path: Path) -> None:
+def test_version_depends_on_all_sources(tmp_path: Path) -> None:
     sources = [tmp_path / "a.c", tmp_path / "b.def"]
     for path in sources:
         path.write_text(path.name)

@@ -1,4 +1,4 @@
-"""Grants written by hand: who is in which seat, what is measured in turns, and what the table makes of it."""
+"""Tests of the mechanism bench: grants, order of measurement and table."""
 
 from __future__ import annotations
 
@@ -15,45 +15,43 @@ from bench.card.pair_plan import ALONE, LATENCY, PAIRS, TRAINING, TRAINING_ALONE
 from bench.card.place import Place
 from bench.card.rows import RowFile
 from bench.card.ways import company, needs_mps, needs_region
-from tests.bench.card.test_pairs import PAIR, Rounds
+from tests.bench.card.test_pairs import PAIR, RowDeadline
 
 HEAD = {"bench": "mechanism", "sitting": "s", "pair": "p", "setup": "x"}
 
 
-class Short(Options):
-    """One pair that needs no card."""
+class ShortOptions(Options):
+    """Options with one pair that needs no card."""
 
     @property
     def pairs(self) -> list[Pair]:
         return [PAIR]
 
 
-def call(path: Path, place: Place, rows: int) -> list[dict]:
+def run_bench(path: Path, place: Place, rows: int) -> list[dict]:
     file = RowFile(path)
     head = sitting("mechanism", "cpu", "0")
     file.add(head)
-    mechanism.run(file, head, Short(place, length_s=0.15), Rounds(file, rows))
+    mechanism.run(file, head, ShortOptions(place, length_s=0.15), RowDeadline(file, rows))
     return file.rows
 
 
 @pytest.mark.slow
-def test_all_means_take_turns_with_the_same_arrivals_and_rounds_are_taken_up_again(
-    place: Place, tmp_path: Path
-) -> None:
+def test_all_conditions_get_the_same_arrivals_and_a_second_call_continues(place: Place, tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
-    rows = call(path, place, 2)
+    rows = run_bench(path, place, 2)
     blocks = [row for row in rows if row["kind"] == "block"]
-    assert sorted(row["condition"] for row in blocks) == sorted(MEANS)  # a round that was begun is whole
+    assert sorted(row["condition"] for row in blocks) == sorted(MEANS)  # a started round is completed
     assert [row.get("failed") for row in blocks] == [None] * len(MEANS)
     assert len({len(row["late_us"]) for row in blocks if row["condition"] != TRAINING_ALONE}) == 1
-    again = [row for row in call(path, place, 2) if row["kind"] == "block"]
+    again = [row for row in run_bench(path, place, 2) if row["kind"] == "block"]
     assert {row["repeat"] for row in again} == {0, 1}
     table = mechanism_tables(again)[0]
-    assert [one.condition for one in table.told] == list(MEANS)
-    assert [one.rounds for one in table.told] == [2] * len(MEANS)
+    assert [summary.condition for summary in table.told] == list(MEANS)
+    assert [summary.rounds for summary in table.told] == [2] * len(MEANS)
 
 
-def test_both_have_a_seat_and_a_region_in_common_and_the_training_job_alone_gives_way() -> None:
+def test_clients_share_a_region_and_only_training_yields() -> None:
     for name, means in MEANS.items():
         ways = [seat.way for seat in means.seats]
         assert len({needs_mps(way) for way in ways}) == 1, name
@@ -77,7 +75,7 @@ def block(condition: str, repeat: int, late_us: list[int], **more: object) -> di
     }
 
 
-def test_the_table_tells_each_over_alone_and_how_long_its_caller_was_held() -> None:
+def test_table_has_ratios_to_alone_and_the_time_held() -> None:
     rows = [{**HEAD, "kind": "facts", "work_us": 4000.0, "per_s": 200.0}]
     for repeat in range(3):
         late = [(1 + repeat) * (1000 if index % 10 else 3000) for index in range(100)]
@@ -87,17 +85,17 @@ def test_the_table_tells_each_over_alone_and_how_long_its_caller_was_held() -> N
         ]  # fmt: skip
     rows.append(block("mates known", 0, [], failed="it died"))
     table = mechanism_tables(rows)[0]
-    told = {one.condition: one for one in table.told}
+    summaries = {one.condition: one for one in table.told}
     assert table.busy_ratio == pytest.approx(0.2)
-    assert [ratio.value for ratio in told["yields"].late_ratios] == pytest.approx([2.0, 2.0, 2.0])
-    assert told["yields"].training_ratio.value == pytest.approx(0.75)
-    assert told["yields"].held_ratio == pytest.approx(0.25)
-    assert (told["mates known"].rounds, told["mates known"].failed) == (0, 1)
+    assert [ratio.value for ratio in summaries["yields"].late_ratios] == pytest.approx([2.0, 2.0, 2.0])
+    assert summaries["yields"].training_ratio.value == pytest.approx(0.75)
+    assert summaries["yields"].held_ratio == pytest.approx(0.25)
+    assert (summaries["mates known"].rounds, summaries["mates known"].failed) == (0, 1)
     assert "0 (1 failed)" in shown([table])
 
 
-def test_a_call_can_name_its_conditions() -> None:
+def test_conditions_and_pairs_can_be_selected() -> None:
     words = ["mechanism", "--out", "x", "--conditions", "yields;MPS priority", "--pairs", "1"]
     options = main_module._mechanism_options(main_module._parser().parse_args(words), Place())
     assert set(options.conditions) == {ALONE, TRAINING_ALONE, "yields", "MPS priority"}
-    assert options.pairs == list(PAIRS[:1])  # and not every name with a 1 in it
+    assert options.pairs == list(PAIRS[:1])  # not every name that contains 1

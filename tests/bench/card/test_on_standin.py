@@ -1,4 +1,4 @@
-"""The stage over a stand-in card: real launches through the real library, held by a grant and by the daemon."""
+"""Tests of the stage on a stand-in card: real launches through the shim, limited by grants and by the daemon."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TIMING = Timing(lead_in_s=0.1, length_s=0.4, tail_s=0.1)
 
 @pytest.fixture
 def card(place: Place, tmp_path: Path, c_builds: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
-    made = new_card(tmp_path / "card", c_builds / "driver", mode="mps")
-    for name, value in made.environment().items():
+    standin_card = new_card(tmp_path / "card", c_builds / "driver", mode="mps")
+    for name, value in standin_card.environment().items():
         if name.startswith(("STANDIN_", "LD_")):
             monkeypatch.setenv(name, value)
-    return made
+    return standin_card
 
 
 def stage_of(place: Place) -> Stage:
@@ -39,7 +39,7 @@ def stage_of(place: Place) -> Stage:
 
 
 def used_by(card: Card, pid: int, since: int) -> int:
-    """SMs that kernels of a process ran on, from this line on."""
+    """Return a mask of the SMs that kernels of a process used from this line on."""
     used = 0
     for line in card.lines()[since:]:
         used |= line.used if line.pid == pid else 0
@@ -47,7 +47,7 @@ def used_by(card: Card, pid: int, since: int) -> int:
 
 
 @pytest.mark.slow
-def test_what_is_granted_without_mps_holds_for_those_without_it_alone(place: Place, card: Card) -> None:
+def test_grant_without_mps_applies_only_to_processes_without_mps(place: Place, card: Card) -> None:
     with stage_of(place) as stage:
         seats = [Seat(TRAINING, FIXED), Seat(TRAINING, FIXED_ALONE)]
         assert stage.ready(seats) == {}
@@ -62,7 +62,7 @@ def test_what_is_granted_without_mps_holds_for_those_without_it_alone(place: Pla
 
 
 @pytest.mark.slow
-def test_a_static_split_holds_each_to_its_own_sms(place: Place, card: Card) -> None:
+def test_static_split_limits_each_client_to_its_own_sms(place: Place, card: Card) -> None:
     with stage_of(place) as stage:
         seats = [Seat(LATENCY, FIXED), Seat(TRAINING, FIXED)]
         stage.masks(split_masks(place.groups, 4))
@@ -79,7 +79,7 @@ def test_a_static_split_holds_each_to_its_own_sms(place: Place, card: Card) -> N
 
 
 @pytest.mark.slow
-def test_the_daemon_divides_the_card_between_both(place: Place, card: Card) -> None:
+def test_daemon_divides_the_card_between_both_clients(place: Place, card: Card) -> None:
     with stage_of(place) as stage:
         seats = plan.seats_of(plan.OURS, 0)
         assert stage.ready(seats) == {}
@@ -87,39 +87,39 @@ def test_the_daemon_divides_the_card_between_both(place: Place, card: Card) -> N
             LATENCY, slo={"latency_us": 5000}, work_us=600.0, solo_per_s=1000.0, curve=[[500, 1.0], [1000, 1.0]]
         )
         row = run_block(stage, PAIR, plan.OURS, 0, "seed", TIMING)
-        seen = brief(stage.ask({"do": "status"}))
+        status = brief(stage.ask({"do": "status"}))
     assert len(row["late_us"]) > 5
     assert row["steps_per_s"] > 0
-    assert not seen["failure"]
-    assert seen["squads"]
-    assert all(tenant["attained_us"] > 0 for tenant in seen["tenants"])
+    assert not status["failure"]
+    assert status["squads"]
+    assert all(tenant["attained_us"] > 0 for tenant in status["tenants"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("condition", "sliced"), [(plan.ISOLATED, [True, True]), (plan.MIXED, [True, False])])
-def test_each_of_ours_has_a_daemon_of_its_own(place: Place, card: Card, condition: str, sliced: list[bool]) -> None:
-    """Processes under MPS of the same tenants stand by: each daemon knows its own alone."""
+def test_each_daemon_condition_has_its_own_daemon(place: Place, card: Card, condition: str, sliced: list[bool]) -> None:
+    """Processes of the same clients under MPS are idle. Each daemon knows only its own."""
     with stage_of(place) as stage:
         names = (plan.OURS, condition)
         assert stage.ready([seat for name in names for seat in plan.seats_of(name, 0)]) == {}
         row = run_block(stage, PAIR, condition, 0, "seed", TIMING)
-        seen = {name: stage.ask({"do": "status"}, plan.DAEMON_WAYS[name])["tenants"] for name in names}
+        status = {name: stage.ask({"do": "status"}, plan.DAEMON_WAYS[name])["tenants"] for name in names}
     assert len(row["late_us"]) > 5
     assert row["steps_per_s"] > 0
-    assert all(tenant["attained_us"] > 0 for tenant in seen[condition])
-    assert [tenant["is_time_sliced"] for tenant in seen[condition]] == sliced
-    assert [tenant["processes"] for tenants in seen.values() for tenant in tenants] == [1] * 4
+    assert all(tenant["attained_us"] > 0 for tenant in status[condition])
+    assert [tenant["is_time_sliced"] for tenant in status[condition]] == sliced
+    assert [tenant["processes"] for tenants in status.values() for tenant in tenants] == [1] * 4
 
 
 @pytest.mark.slow
-def test_who_is_raised_passes_the_other_and_clients_pass_streams(place: Place, card: Card) -> None:
-    """As the stand-in has it, which is what the bench asks of a card."""
+def test_higher_priority_runs_first_and_client_priority_outranks_streams(place: Place, card: Card) -> None:
+    """On the stand-in, which behaves as the bench expects of a card."""
     found = levels(place, ("trains", "trains"), seconds=1.0, rounds=1)
     (parts,) = zip(*found["conditions"].values(), strict=True)
-    equal, lower, raised, both_lower, passes, lower_first = ({**one} for one in parts)
+    equal, lower, raised, both_lower, client_first, lower_first = ({**ratios} for ratios in parts)
     assert equal[FIRST] == pytest.approx(equal[SECOND], rel=0.3)
-    for one in (lower, raised, both_lower):
-        assert one[FIRST] > 2 * one[SECOND]
-    for one in (passes, lower_first):
-        assert one[SECOND] > 2 * one[FIRST]
+    for ratios in (lower, raised, both_lower):
+        assert ratios[FIRST] > 2 * ratios[SECOND]
+    for ratios in (client_first, lower_first):
+        assert ratios[SECOND] > 2 * ratios[FIRST]
     assert shown(found).count("\n") == 2 + len(found["conditions"]) - 1

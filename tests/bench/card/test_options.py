@@ -1,4 +1,4 @@
-"""What a bench is asked for: parts of names, of which at least one must be known."""
+"""Tests of the options that select names and conditions."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from bench.card.rows import RowFile
 
 
 @pytest.mark.parametrize("bench", ["slos", "training", "virtual", "cost"])
-def test_a_name_that_nobody_has_is_told_with_those_there_are(
+def test_unknown_name_is_refused_with_the_known_names(
     bench: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [bench, "--device", "cpu", "--tiny", "--only", "nobody", "--out", str(tmp_path / "rows.jsonl")]
-    assert main(words) == 1
-    assert "nothing is called nobody" in (said := capsys.readouterr().err)
-    assert "choose from" in said
+    arguments = [bench, "--device", "cpu", "--tiny", "--only", "nobody", "--out", str(tmp_path / "rows.jsonl")]
+    assert main(arguments) == 1
+    assert "nothing is called nobody" in (errors := capsys.readouterr().err)
+    assert "choose from" in errors
 
 
 @pytest.mark.parametrize("bench", ["pairs", "mechanism", "training"])
-def test_a_condition_that_nobody_knows_is_told_with_those_there_are(
+def test_unknown_condition_is_refused_with_the_known_conditions(
     bench: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [bench, "--device", "cpu", "--tiny", "--conditions", "MPS priority;magic"]
-    assert main([*words, "--out", str(tmp_path / "rows.jsonl")]) == 1
-    assert "'magic' is not known" in (said := capsys.readouterr().err)
-    assert "MPS priority" in said
+    arguments = [bench, "--device", "cpu", "--tiny", "--conditions", "MPS priority;magic"]
+    assert main([*arguments, "--out", str(tmp_path / "rows.jsonl")]) == 1
+    assert "'magic' is not known" in (errors := capsys.readouterr().err)
+    assert "MPS priority" in errors
 
 
-def test_a_couple_is_full_when_the_conditions_that_were_asked_for_are(tmp_path: Path) -> None:
+def test_couple_is_complete_when_the_selected_conditions_are(tmp_path: Path) -> None:
     (couple,) = training.TINY_COUPLES
     options = training.Options(Place(device="cpu"), tiny=True, repeats=2, conditions=("MPS", "gpusquad jct"))
     assert list(options.hows) == ["MPS", "gpusquad jct"]

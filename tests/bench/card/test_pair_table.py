@@ -1,4 +1,4 @@
-"""The table of pairs: verdicts where enough was measured, and none where not."""
+"""Tests of the table of pairs and its verdicts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WORK_US, PER_S = 2000.0, 100.0  # busy for a fifth of the time
 
 def rows(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: float, requests: int = 4000,
          repeats: int = 3, isolated_ms: float | None = None) -> list[dict]:  # fmt: skip
-    """Requests all take the same, a tenth of them twice as long; repeats differ. Isolated it is measured where its time
-    is given, with the same training."""
+    """Return rows in which a tenth of the requests take twice as long and repeats differ. The isolated condition is
+    included if ``isolated_ms`` is given, with the same training speed."""
     head = {"bench": "pairs", "sitting": "s", "pair": "p", "setup": "x", "per_s": PER_S}
     found: list[dict] = [{**head, "kind": "calibration", "work_us": WORK_US}]
     conditions = {
@@ -38,19 +38,19 @@ def table(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps:
     return pair_tables(rows(ours_ms, ours_steps, priority_ms, priority_steps, requests, repeats))[0]
 
 
-def test_calls_that_did_not_know_of_each_other_are_told_apart() -> None:
+def test_rounds_of_concurrent_calls_are_distinguished() -> None:
     first = rows(10.4, 16.0, 11.0, 15.0)
     second = [{**row, "sitting": "another"} for row in first]
     cells = {cell.condition: cell for cell in pair_tables([*first, *second])[0].cells}
     assert (cells[plan.OURS].repeats, cells[plan.OURS].requests, cells[plan.OURS].failed) == (6, 24_000, 0)
 
 
-def of_ours(found: PairTable) -> Verdict:
-    """Of the one under MPS."""
-    return next(one for one in found.verdicts if one.condition == plan.OURS)
+def verdict_under_mps(found: PairTable) -> Verdict:
+    """Return the verdict on the condition under MPS."""
+    return next(verdict for verdict in found.verdicts if verdict.condition == plan.OURS)
 
 
-def test_tells_percentiles_ratios_and_the_busy_share() -> None:
+def test_table_has_percentiles_ratios_and_busy_ratio() -> None:
     found = table(10.4, 16.0, 11.0, 15.0)
     cells = {cell.condition: cell for cell in found.cells}
     assert found.busy_ratio == pytest.approx(0.2)
@@ -71,17 +71,17 @@ def test_tells_percentiles_ratios_and_the_busy_share() -> None:
         (11.2, 16.0, False, False),
     ],
 )
-def test_floor_and_aim(ours_ms: float, ours_steps: float, floor: bool, aim: bool) -> None:
-    verdict = of_ours(table(ours_ms, ours_steps, 12.0, 10.0))
+def test_verdict_has_floor_and_aim(ours_ms: float, ours_steps: float, floor: bool, aim: bool) -> None:
+    verdict = verdict_under_mps(table(ours_ms, ours_steps, 12.0, 10.0))
     assert (verdict.floor, verdict.aim, verdict.behind_priority) == (floor, aim, False)
 
 
-def test_behind_mps_with_priority_in_both_is_no_floor() -> None:
-    verdict = of_ours(table(10.4, 16.0, 10.2, 17.0))
+def test_floor_is_missed_when_worse_than_mps_priority_in_both() -> None:
+    verdict = verdict_under_mps(table(10.4, 16.0, 10.2, 17.0))
     assert verdict.behind_priority
     assert verdict.floor is False
     assert "behind" in verdict.words
-    assert of_ours(table(10.4, 16.0, 10.2, 15.0)).floor
+    assert verdict_under_mps(table(10.4, 16.0, 10.2, 15.0)).floor
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_behind_mps_with_priority_in_both_is_no_floor() -> None:
         (10.4, 11.5, True, ("gpusquad",)),
         (10.4, 10.4, True, ("gpusquad", "gpusquad isolated")),
         (11.5, 11.5, False, ()),
-        (11.5, None, None, ()),  # the other may still pass
+        (11.5, None, None, ()),  # isolated may still pass
         (10.4, None, True, ("gpusquad",)),
     ],
 )
-def test_a_pair_passes_if_one_of_ours_does_and_it_is_said_which(
+def test_pair_passes_when_one_gpusquad_condition_passes(
     ours_ms: float, isolated_ms: float | None, passes: bool | None, by: tuple[str, ...]
 ) -> None:
     found = pair_tables(rows(ours_ms, 16.0, 12.0, 10.0, isolated_ms=isolated_ms))[0]
@@ -107,75 +107,77 @@ def test_a_pair_passes_if_one_of_ours_does_and_it_is_said_which(
 
 
 @pytest.mark.parametrize(("requests", "repeats"), [(3000, 3), (6000, 2)])
-def test_too_little_is_no_verdict(requests: int, repeats: int) -> None:
-    verdict = of_ours(table(10.4, 16.0, 11.0, 15.0, requests=requests, repeats=repeats))
+def test_too_few_measurements_give_no_verdict(requests: int, repeats: int) -> None:
+    verdict = verdict_under_mps(table(10.4, 16.0, 11.0, 15.0, requests=requests, repeats=repeats))
     assert (verdict.floor, verdict.aim) == (None, None)
     assert verdict.words.startswith("no verdict")
 
 
-def test_failed_blocks_and_other_setups_are_told_and_not_counted() -> None:
+def test_failed_blocks_and_other_setups_are_shown_but_not_counted() -> None:
     found = rows(10.4, 16.0, 11.0, 15.0)
     other = {**found[-1], "setup": "old"}
     failed = {**found[-1], "repeat": 9, "late_us": [], "failed": "it died"}
     del failed["steps_per_s"]
-    one = pair_tables([other, *found[:-1], failed, found[-1]])[0]
-    cell = next(cell for cell in one.cells if cell.condition == plan.OURS)
-    assert (cell.failed, cell.repeats, one.left_out) == (1, 3, 1)
-    text = shown([one])
+    found_table = pair_tables([other, *found[:-1], failed, found[-1]])[0]
+    cell = next(cell for cell in found_table.cells if cell.condition == plan.OURS)
+    assert (cell.failed, cell.repeats, found_table.left_out) == (1, 3, 1)
+    text = shown([found_table])
     assert "1 blocks failed" in text
     assert "1 blocks of another setup" in text
 
 
-def test_rounds_that_lack_their_base_are_left_out_of_the_ratio() -> None:
+def test_rounds_without_solo_block_are_left_out_of_the_ratio() -> None:
     found = [row for row in rows(10.4, 16.0, 11.0, 15.0) if (row.get("condition"), row.get("repeat")) != ("alone", 2)]
     cell = next(cell for cell in pair_tables(found)[0].cells if cell.condition == plan.OURS)
     assert (cell.p99_ratio.blocks, cell.training_ratio.blocks) == (2, 3)
 
 
 def later(found: list[dict], ours: str = plan.OURS, priority: str = plan.PRIORITY) -> list[dict]:
-    """The same blocks as another call's, of other conditions; both alone are there again."""
+    """Return the blocks as those of a later call, with other conditions; both solo conditions are measured again."""
     names = {plan.OURS: ours, plan.PRIORITY: priority}
     blocks = [{**row, "sitting": "later", "repeat": 3 + row["repeat"]} for row in found if row["kind"] == "block"]
     return [{**row, "condition": names.get(row["condition"], row["condition"])} for row in blocks]
 
 
-def test_conditions_in_rounds_of_their_own_are_told_apart() -> None:
+def test_conditions_in_separate_rounds_are_reported() -> None:
     found = rows(10.4, 16.0, 11.0, 15.0)
-    one = pair_tables([*found, *later(found, ours=plan.UNDER_MPS, priority=plan.SLICED)])[0]
-    assert one.apart == "MPS priority, gpusquad in 3 rounds; time slicing, MPS in 3 others"
-    assert f"Not all in the same rounds: {one.apart}; each beside alone of its own rounds" in shown([one])
+    found_table = pair_tables([*found, *later(found, ours=plan.UNDER_MPS, priority=plan.SLICED)])[0]
+    assert found_table.apart == "MPS priority, gpusquad in 3 rounds; time slicing, MPS in 3 others"
+    assert f"Not all in the same rounds: {found_table.apart}; each beside alone of its own rounds" in shown(
+        [found_table]
+    )
 
 
-def test_more_rounds_of_the_same_and_one_that_was_cut_off_are_one_run() -> None:
+def test_further_and_interrupted_rounds_count_as_the_same_rounds() -> None:
     found = rows(10.4, 16.0, 11.0, 15.0)
     more = later(found)
     cut_off = [row for row in more if (row["condition"], row["repeat"]) != (plan.OURS, 5)]
-    for one in pair_tables([*found, *more]) + pair_tables([*found, *cut_off]):
-        assert one.apart == ""
-        assert "Not all in the same rounds" not in shown([one])
+    for found_table in pair_tables([*found, *more]) + pair_tables([*found, *cut_off]):
+        assert found_table.apart == ""
+        assert "Not all in the same rounds" not in shown([found_table])
 
 
-def test_rounds_without_some_that_others_had_are_told_where_they_are_several() -> None:
+def test_several_rounds_without_a_condition_are_reported() -> None:
     found = rows(10.4, 16.0, 11.0, 15.0)
     fewer = [row for row in later(found) if row["condition"] != plan.PRIORITY]
     assert pair_tables([*found, *fewer])[0].apart == "MPS priority, gpusquad in 3 rounds; gpusquad in 3 others"
 
 
-def test_one_round_of_a_call_that_had_no_others_is_told_too() -> None:
+def test_single_round_of_a_call_is_reported() -> None:
     found = rows(10.4, 16.0, 11.0, 15.0)
     once = [row for row in later(found) if row["condition"] != plan.PRIORITY and row["repeat"] == 3]
     assert pair_tables([*found, *once])[0].apart == "MPS priority, gpusquad in 3 rounds; gpusquad in 1 other"
 
 
-def test_the_best_percentage_keeps_the_tail_and_trains_most() -> None:
+def test_best_percentage_keeps_the_tail_and_has_the_fastest_training() -> None:
     tried = {30: {"p99_us": 10.0, "steps_per_s": 5.0}, 60: {"p99_us": 10.9, "steps_per_s": 8.0},
              90: {"p99_us": 20.0, "steps_per_s": 10.0}}  # fmt: skip
     assert best(tried, 10.0) == 60
-    assert best(tried, 5.0) == 30  # none is within bounds: the least late
+    assert best(tried, 5.0) == 30  # none is within bounds: the one with the least latency
     assert best({}, 5.0) is None
 
 
-def test_a_split_is_disjoint_and_holds_all_groups() -> None:
+def test_split_is_disjoint_and_covers_all_groups() -> None:
     masks = split_masks(15, 4)
     assert masks["latency"] & masks["training"] == 0
     assert masks["latency"] | masks["training"] == (1 << 15) - 1

@@ -1,4 +1,4 @@
-"""What was measured stays, wherever a run was cut off."""
+"""Tests of the row file, which loses no complete row when a run is interrupted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bench.card.rows import RowFile, chosen, read_all
 ROWS = [{"bench": "pairs", "kind": "block", "n": index, "late_us": [1, 2, 3]} for index in range(4)]
 
 
-def written(path: Path) -> bytes:
+def write_rows(path: Path) -> bytes:
     file = RowFile(path)
     for row in ROWS:
         file.add(row)
     return path.read_bytes()
 
 
-def test_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
+def test_reopened_file_has_its_rows_and_accepts_more(tmp_path: Path) -> None:
     path = tmp_path / "results" / "a.jsonl"
-    written(path)
+    write_rows(path)
     again = RowFile(path)
     assert again.rows == ROWS
     again.add({"bench": "cost", "kind": "round"})
@@ -31,40 +31,40 @@ def test_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
 
 
 @given(cut=st.integers(0, 10_000))
-def test_a_file_cut_anywhere_loses_no_whole_row_and_can_be_added_to(tmp_path_factory, cut: int) -> None:
+def test_truncated_file_keeps_complete_rows_and_accepts_more(tmp_path_factory, cut: int) -> None:
     path = tmp_path_factory.mktemp("cut") / "a.jsonl"
-    content = written(path)
-    kept = content[: cut % (len(content) + 1)]
-    path.write_bytes(kept)
+    content = write_rows(path)
+    remaining = content[: cut % (len(content) + 1)]
+    path.write_bytes(remaining)
     file = RowFile(path)
-    whole = kept.count(b"\n")
-    assert file.rows == ROWS[:whole]
+    complete = remaining.count(b"\n")
+    assert file.rows == ROWS[:complete]
     file.add({"bench": "pairs", "kind": "last"})
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
-        *ROWS[:whole],
+        *ROWS[:complete],
         {"bench": "pairs", "kind": "last"},
     ]
 
 
-def test_what_is_no_row_in_the_middle_is_passed_over(tmp_path: Path) -> None:
+def test_invalid_lines_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    content = written(path)
+    content = write_rows(path)
     path.write_bytes(b'{"bench": "pa\n[1]\n' + content)
     assert RowFile(path).rows == ROWS
 
 
-def test_reading_several_files_changes_none(tmp_path: Path) -> None:
-    one, other = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
-    written(one)
-    other.write_bytes(one.read_bytes() + b'{"bench"')
-    assert read_all([one, other]) == [*ROWS, *ROWS]
-    assert other.read_bytes().endswith(b'{"bench"')
-    assert chosen(read_all([one]), "pairs", "sitting") == []
+def test_reading_files_does_not_change_them(tmp_path: Path) -> None:
+    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    write_rows(first)
+    second.write_bytes(first.read_bytes() + b'{"bench"')
+    assert read_all([first, second]) == [*ROWS, *ROWS]
+    assert second.read_bytes().endswith(b'{"bench"')
+    assert chosen(read_all([first]), "pairs", "sitting") == []
 
 
-def test_files_of_earlier_runs_count_and_stay_as_they_are(tmp_path: Path) -> None:
+def test_files_of_earlier_runs_are_read_and_not_changed(tmp_path: Path) -> None:
     old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
-    content = written(old)
+    content = write_rows(old)
     file = RowFile(new, [old, new, tmp_path / "not there.jsonl"])
     assert file.rows == ROWS
     file.add({"bench": "cost", "kind": "round"})

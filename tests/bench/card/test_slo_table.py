@@ -1,4 +1,4 @@
-"""Goals met, from requests and steps."""
+"""Tests of the SLO table: attainment from requests and steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TENANTS = {
 
 
 def row(condition: str = "gpusquad", late_image: int = 0, steady_per_s: int = 10) -> dict:
-    """Twelve seconds, ten requests each of which so many images are late."""
+    """Return a run of twelve seconds with ten requests per second, ``late_image`` of them late for images."""
     image = [[100 * index, 20_000 if index % 10 < late_image else 4000] for index in range(120)]
     return {
         "bench": "slos", "kind": "run", "setup": "x", "condition": condition, "length_s": 12.0,
@@ -34,19 +34,19 @@ def row(condition: str = "gpusquad", late_image: int = 0, steady_per_s: int = 10
 CALIBRATION = {"bench": "slos", "kind": "calibration", "setup": "x", "tenants": TENANTS, "curves": {}}
 
 
-def test_what_is_met() -> None:
+def test_attainment_is_the_fraction_of_requests_and_steps_in_time() -> None:
     assert met_of(row(late_image=1), TENANTS) == pytest.approx(
         {"image": 0.9, "text": 1.0, "steady": 1.0, "spare": 0.25}
     )
     assert met_of(row(steady_per_s=5), TENANTS)["steady"] == pytest.approx(0.5)
 
 
-def test_more_than_the_target_at_one_time_does_not_make_up_for_less_at_another() -> None:
-    fast_then_none = [round(index * 1e6 / 40) for index in range(240)]  # 40 a second for six seconds, then nothing
+def test_surplus_in_one_window_does_not_offset_a_deficit_in_another() -> None:
+    fast_then_none = [round(index * 1e6 / 40) for index in range(240)]  # 40 per second for six seconds, then none
     assert steady_met(fast_then_none, 10.0, 12.0) < 0.9
 
 
-def test_requests_are_counted_by_thirds_over_all_runs() -> None:
+def test_attainment_by_thirds_covers_all_runs() -> None:
     late_in_the_middle = row()
     for request in late_in_the_middle["late"]["image"][40:60]:
         request[1] = 20_000
@@ -56,67 +56,67 @@ def test_requests_are_counted_by_thirds_over_all_runs() -> None:
     assert by_thirds([], TENANTS)["image"] == [None, None, None]
 
 
-def test_no_requests_are_no_figure() -> None:
+def test_attainment_without_requests_is_none() -> None:
     assert in_time([], 10_000, 0, 1) is None
     assert [value for _, value in curve(row(), TENANTS, "steady")] == pytest.approx([1.0] * 45)
 
 
-def test_the_verdict_needs_runs_and_names_whoever_is_as_good() -> None:
+def test_verdict_needs_three_runs_and_names_equal_conditions() -> None:
     good, bad = [row(), row(), row()], [row("MPS", late_image=2)] * 3
-    told = slo_tables([CALIBRATION, *good, *bad])["x"]
-    assert verdict(told) == "gpusquad meets all three goals; each of the 1 static ones misses at least one"
-    told = slo_tables([CALIBRATION, *bad[:1], *good[:1], row("time slicing")])["x"]
-    assert "all are met by time slicing" in verdict(told)
-    assert "fewer than three" in verdict(told)
+    tables = slo_tables([CALIBRATION, *good, *bad])["x"]
+    assert verdict(tables) == "gpusquad meets all three goals; each of the 1 static ones misses at least one"
+    tables = slo_tables([CALIBRATION, *bad[:1], *good[:1], row("time slicing")])["x"]
+    assert "all are met by time slicing" in verdict(tables)
+    assert "fewer than three" in verdict(tables)
     assert verdict(slo_tables([CALIBRATION, *bad])["x"]).startswith("no verdict")
     assert slo_tables([CALIBRATION, {**row(), "failed": "it died"}])["x"][0].runs == 0
 
 
-def test_ours_without_mps_has_a_verdict_of_its_own() -> None:
-    told = slo_tables([CALIBRATION, *[row()] * 3, *[row("gpusquad isolated", late_image=2)] * 3, *[row("MPS")] * 3])
-    assert verdict(told["x"]) == "gpusquad meets all three goals; gpusquad isolated misses a goal; all are met by MPS"
+def test_isolated_condition_has_its_own_verdict() -> None:
+    tables = slo_tables([CALIBRATION, *[row()] * 3, *[row("gpusquad isolated", late_image=2)] * 3, *[row("MPS")] * 3])
+    assert verdict(tables["x"]) == "gpusquad meets all three goals; gpusquad isolated misses a goal; all are met by MPS"
 
 
-def test_the_condition_with_the_fewest_runs_is_next_until_all_have_three(tmp_path) -> None:
+def test_condition_with_the_fewest_runs_is_next_until_all_have_three(tmp_path) -> None:
     options = Options(Place(device="cpu"), tiny=True)
     file = RowFile(tmp_path / "s.jsonl")
-    wanted = {"MPS": (), "gpusquad": ()}
-    seen = []
-    while found := next_run(file, options, wanted):
-        seen.append(found)
+    run_conditions = {"MPS": (), "gpusquad": ()}
+    order = []
+    while found := next_run(file, options, run_conditions):
+        order.append(found)
         file.add({**row(found[0]), "setup": options.setup})
-    assert seen == [(name, repeat) for repeat in range(3) for name in wanted]
+    assert order == [(name, repeat) for repeat in range(3) for name in run_conditions]
     assert next_run(file, options, {"time slicing": ()}) == ("time slicing", 0)
     assert next_run(file, options, {}) is None
 
 
-def test_the_load_changes_by_thirds_and_is_the_same_for_all_conditions() -> None:
-    coming = changing("image", 200.0, 30.0, "seed")
-    counts = [sum(third <= at_s / 10 < third + 1 for at_s in coming) for third in range(3)]
+def test_load_changes_by_thirds_and_is_deterministic() -> None:
+    arrival_times = changing("image", 200.0, 30.0, "seed")
+    counts = [sum(third <= at_s / 10 < third + 1 for at_s in arrival_times) for third in range(3)]
     assert counts[1] / counts[0] == pytest.approx(2, rel=0.15)
     assert counts[2] / counts[0] == pytest.approx(1, rel=0.15)
-    assert coming == sorted(coming) == changing("image", 200.0, 30.0, "seed")
+    assert arrival_times == sorted(arrival_times) == changing("image", 200.0, 30.0, "seed")
 
 
 def test_static_splits_are_disjoint_and_within_the_card() -> None:
-    for name, how in conditions().items():
-        assert len(how) == len(NAMES)
-        if how[0] == FIXED:
+    for name, run_ways in conditions().items():
+        assert len(run_ways) == len(NAMES)
+        if run_ways[0] == FIXED:
             masks = list(masks_of(name).values())
             assert sum(mask.bit_count() for mask in masks) == sum(masks).bit_count() <= 15
 
 
-def test_the_report_draws_the_curves(tmp_path) -> None:
+def test_report_draws_the_curves(tmp_path) -> None:
     text, data = report([CALIBRATION, row(), row("<MPS>", late_image=2)], tmp_path)
     assert "## Goals" in text
     assert data["Goals"]["x"][0]["meets_all"]
-    drawn = (tmp_path / "slos.svg").read_text()
-    assert drawn.count("<g ") == 2
-    assert "&lt;MPS&gt;" in drawn
+    svg_text = (tmp_path / "slos.svg").read_text()
+    assert svg_text.count("<g ") == 2
+    assert "&lt;MPS&gt;" in svg_text
     assert svg([]).startswith("<svg")
 
 
-def test_the_report_goes_on_where_one_part_cannot_be_told(tmp_path) -> None:
+def test_report_continues_when_one_section_fails(tmp_path) -> None:
     broken = {"bench": "pairs", "kind": "block"}
     failed = {"bench": "slos", "kind": "run", "setup": "x", "condition": "MPS", "failed": "it died"}
     text, _ = report([broken, CALIBRATION, row(), failed], tmp_path)

@@ -1,4 +1,4 @@
-"""Real processes on a stage: how each is started, what happens when one dies, and that nothing is left."""
+"""Tests of the stage with real processes: start in each way, crashes and cleanup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAYS = (ways.PLAIN, ways.MPS, ways.LOW, at_percent(70), ways.FIXED, ways.FIXED_L
         ways.SQUADS_LOW, ways.ALONE, ways.SHIM)  # fmt: skip
 
 
-def test_each_way_is_started_as_it_must_be_and_all_are_let_go(place: Place, tmp_path: Path) -> None:
+def test_each_way_has_its_environment_and_all_processes_end(place: Place, tmp_path: Path) -> None:
     with Stage(place, [Tenant("a", "sleeps"), Tenant("b", "sleeps")]) as stage:
         seats = [Seat("a", way) for way in WAYS]
         assert stage.ready(seats) == {}
@@ -36,8 +36,8 @@ def test_each_way_is_started_as_it_must_be_and_all_are_let_go(place: Place, tmp_
         low = {way for way, env in found.items() if "CUDA_MPS_CLIENT_PRIORITY" in env}
         assert low == {ways.LOW, ways.FIXED_LOW, ways.SQUADS_LOW}
         stage.change("b", weight=2.0)
-        assert [one["id"] for one in stage.ask({"do": "status"})["tenants"]] == ["a", "b"]
-        assert [one["id"] for one in stage.ask({"do": "status"}, ways.ALONE)["tenants"]] == ["a"]
+        assert [client["id"] for client in stage.ask({"do": "status"})["tenants"]] == ["a", "b"]
+        assert [client["id"] for client in stage.ask({"do": "status"}, ways.ALONE)["tenants"]] == ["a"]
         sliced = {way: stage.ask({"do": "status"}, way)["tenants"][0]["is_time_sliced"] for way in DAEMONS}
         assert sliced == {ways.SQUADS: False, ways.ALONE: True}
         stage.masks({"a": 3, "b": 12})
@@ -47,29 +47,29 @@ def test_each_way_is_started_as_it_must_be_and_all_are_let_go(place: Place, tmp_
     assert "quit" in (tmp_path / "asked").read_text()
 
 
-def test_whoever_dies_is_started_again_but_not_for_ever(place: Place) -> None:
+def test_crashed_process_is_restarted_a_limited_number_of_times(place: Place) -> None:
     with Stage(place, [Tenant("a", "dies"), Tenant("b", "sleeps")]) as stage:
-        asked = {Seat("a", ways.PLAIN): ("iterate", {"length_s": 5.0}), Seat("b", ways.PLAIN): ITERATE}
+        requests = {Seat("a", ways.PLAIN): ("iterate", {"length_s": 5.0}), Seat("b", ways.PLAIN): ITERATE}
         for _ in range(2):
             with pytest.raises(Lost, match="a-plain"):
-                stage.together(asked, 20.0)
+                stage.together(requests, 20.0)
         with pytest.raises(Lost, match="too often"):
-            stage.together(asked, 20.0)
+            stage.together(requests, 20.0)
         assert stage.together({Seat("b", ways.PLAIN): ITERATE}, 20.0)
 
 
-def test_a_question_that_the_daemon_refuses_is_told(place: Place) -> None:
+def test_request_refused_by_the_daemon_is_reported(place: Place) -> None:
     with Stage(place, [Tenant("a", "sleeps")]) as stage, pytest.raises(Lost, match="nosuch"):
         stage.ask({"do": "policy", "policy": "nosuch"})
 
 
-def test_what_a_killed_bench_left_is_swept_and_what_a_living_one_has_is_not(place: Place, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_bench_are_removed_and_those_of_a_live_one_kept(place: Place, tmp_path: Path) -> None:
     shared = tmp_path / "shm"
     code = "import sys; from pathlib import Path; from bench.card.leftovers import new_folder;"
     code += "(new_folder(Path(sys.argv[1])) / 'mps').mkdir()"
     subprocess.run([sys.executable, "-c", code, str(shared)], check=True, cwd=Path(__file__).parents[3])
-    ours = new_folder(shared)
+    own_folder = new_folder(shared)
     assert len(list(shared.iterdir())) == 2
     sweep(shared, "0")
-    assert list(shared.iterdir()) == [ours]
+    assert list(shared.iterdir()) == [own_folder]
     assert "quit" in (tmp_path / "asked").read_text()

@@ -1,4 +1,4 @@
-"""Programs that end with whoever started them."""
+"""Tests of programs that end with the process that started them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ sys.stdin.read()
 """
 
 
-def test_who_is_tied_ends_with_the_one_who_started_it() -> None:
+def test_tied_program_ends_with_its_starter() -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert starter.stdout
-    with starter.stdout as said:
-        assert said.readline() == b"up\n"
+    with starter.stdout as output:
+        assert output.readline() == b"up\n"
         starter.kill()
-        assert said.read() == b""  # both are gone: each of them held the other end
+        assert output.read() == b""  # end of file: both processes that held the pipe have ended
     starter.communicate()
 
 
-def test_the_program_has_its_own_words_and_says_how_it_ended() -> None:
-    done = subprocess.run(tied(["/bin/sh", "-c", "echo $0; exit 3", "a word"]), capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (3, b"a word\n")
+def test_tied_program_keeps_its_arguments_and_exit_code() -> None:
+    process = subprocess.run(tied(["/bin/sh", "-c", "echo $0; exit 3", "a word"]), capture_output=True, check=False)
+    assert (process.returncode, process.stdout) == (3, b"a word\n")

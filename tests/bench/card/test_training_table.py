@@ -1,4 +1,4 @@
-"""What two training jobs' steps say: by hand."""
+"""Tests of the training table with steps that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.card.training_table import CoupleTable, plain, shown, training_tables
 
 
 def steps(*parts: tuple[float, int], start_s: float = 0.0) -> list[float]:
-    """So many seconds with so many steps each, evenly."""
+    """Return end times of evenly spaced steps: each part has a length in seconds and a number of steps."""
     found, at_s = [], start_s
     for length_s, count in parts:
         found += [at_s + (index + 1) * length_s / count for index in range(count)]
@@ -18,7 +18,7 @@ def steps(*parts: tuple[float, int], start_s: float = 0.0) -> list[float]:
     return found
 
 
-def test_progress_counts_the_step_under_way_by_its_part() -> None:
+def test_progress_counts_a_started_step_by_its_fraction() -> None:
     done_s = [1.0, 2.0, 4.0]
     assert [progress(done_s, at_s) for at_s in (0.5, 1.0, 3.0, 9.0)] == [0.5, 1.0, 2.5, 3.0]
 
@@ -29,8 +29,8 @@ def test_stp_adds_both_speeds_while_both_run() -> None:
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.02, 0.1])
-def test_lost_is_how_long_the_second_stayed_slow(late_s: float) -> None:
-    """At half its speed for a time after the end: half of that time was lost."""
+def test_lost_time_is_how_long_the_second_job_stayed_slow(late_s: float) -> None:
+    """A job at half its speed for a time after the other's end loses half of that time."""
     slow, fast = int(1000 * late_s), int(2000 * (2.0 - late_s))
     second = [*steps((1.0, 1000)), *(steps((late_s, slow), start_s=1.0) if slow else [])]
     second += steps((2.0 - late_s, fast), start_s=1.0 + late_s)
@@ -38,34 +38,34 @@ def test_lost_is_how_long_the_second_stayed_slow(late_s: float) -> None:
     assert found == pytest.approx(500 * late_s, abs=1.0)
 
 
-def test_lost_is_not_known_when_the_second_ends_soon() -> None:
+def test_lost_time_is_unknown_when_the_second_job_ends_soon() -> None:
     assert lost_ms({"first": [1.0], "second": steps((1.6, 160))}) is None
 
 
-def test_lost_is_of_whoever_goes_on() -> None:
-    """Under some conditions the one that is shorter alone ends last."""
+def test_lost_time_is_that_of_the_job_that_ends_last() -> None:
+    """Under some conditions the job that is shorter alone ends last."""
     short, long = steps((1.0, 100)), [*steps((1.0, 1000)), *steps((0.1, 100), start_s=1.0)]
     long += steps((1.9, 3800), start_s=1.1)
     assert lost_ms({"first": long, "second": short}) == pytest.approx(50, abs=1.0)
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.02, 0.1])
-def test_settled_is_when_steps_are_as_short_as_later(late_s: float) -> None:
+def test_settling_time_is_when_steps_reach_their_later_length(late_s: float) -> None:
     second = [*steps((1.0, 500)), *(steps((late_s, int(500 * late_s)), start_s=1.0) if late_s else [])]
     second += steps((2.0 - late_s, int(2000 * (2.0 - late_s))), start_s=1.0 + late_s)
     found = settled_ms({"first": steps((1.0, 100)), "second": second})
     assert found == pytest.approx(1000 * late_s, abs=0.5)
 
 
-def test_a_clock_that_goes_down_is_lost_time_won_and_does_not_move_when_it_settled() -> None:
-    """For a while after an end the card is faster than later on."""
+def test_falling_clock_gives_negative_lost_time_and_no_settling_time() -> None:
+    """The card is faster for some time after the end of a job than later."""
     second = [*steps((1.0, 500)), *steps((0.4, 840), start_s=1.0), *steps((1.6, 3200), start_s=1.4)]
     done_s = {"first": steps((1.0, 100)), "second": second}
     assert lost_ms(done_s) == pytest.approx(-20, abs=1.0)
     assert settled_ms(done_s) == pytest.approx(0, abs=0.5)
 
 
-def test_settled_is_not_known_when_the_second_ends_soon() -> None:
+def test_settling_time_is_unknown_when_the_second_job_ends_soon() -> None:
     assert settled_ms({"first": [1.0], "second": steps((1.6, 160))}) is None
 
 
@@ -74,8 +74,8 @@ ALONE = {**HEAD, "kind": "alone", "per_s": {"first": 100.0, "second": 50.0}}
 
 
 def run(condition: str, factor: float, repeat: int = 0, **more: object) -> dict:
-    """Two seconds and four, by a factor."""
-    done = {name: [round(1e6 * one) for one in steps((factor * length_s, 100))]
+    """Return a run of two jobs that take 2 s and 4 s, multiplied by a factor."""
+    done = {name: [round(1e6 * step_s) for step_s in steps((factor * length_s, 100))]
             for name, length_s in (("first", 2.0), ("second", 4.0))}  # fmt: skip
     return {**HEAD, "kind": "run", "condition": condition, "repeat": repeat, "counters": {"counters": {"sm": 0.75}},
             "done_us": done, **more}  # fmt: skip
@@ -85,7 +85,7 @@ FACTORS = {"time slicing": 1.0, "MPS": 0.9, "MPS 50/50 %": 1.1, "MPS priority": 
 
 
 def couple(jct: float, repeats: int = 2, jitter: float = 0.0) -> CoupleTable:
-    """``jct``: a factor of ours. ``jitter``: in parts, up in one repeat and down in the next, by turns."""
+    """``jct``: factor of gpusquad's times. ``jitter``: relative change, alternating between repeats and conditions."""
     rows: list[dict] = [ALONE]
     for repeat in range(repeats):
         for index, (name, factor) in enumerate({**FACTORS, "gpusquad jct": jct}.items()):
@@ -93,7 +93,7 @@ def couple(jct: float, repeats: int = 2, jitter: float = 0.0) -> CoupleTable:
     return training_tables(rows)["a + b"]
 
 
-def test_ours_is_held_against_time_slicing_and_mps() -> None:
+def test_gpusquad_is_compared_with_time_slicing_and_mps() -> None:
     words = couple(0.8, jitter=0.001).words["gpusquad jct"]
     assert words.startswith("against time slicing mean JCT 0.80")
     assert words.count("(sooner, beyond noise)") == words.count("(more, beyond noise)") == 2
@@ -102,7 +102,7 @@ def test_ours_is_held_against_time_slicing_and_mps() -> None:
     assert later.count("(later, beyond noise)") == later.count("(less, beyond noise)") == 2
 
 
-def test_what_is_within_noise_is_no_difference() -> None:
+def test_difference_within_noise_is_no_difference() -> None:
     table = couple(0.98, jitter=0.02)
     assert 0.02 < table.jct_noise < 0.1
     assert table.words["gpusquad jct"].startswith("against time slicing mean JCT 0.98")
@@ -110,16 +110,16 @@ def test_what_is_within_noise_is_no_difference() -> None:
     assert couple(0.98).words["gpusquad jct"].split(";")[0].count("(sooner, beyond noise)") == 1
 
 
-def test_of_one_run_there_are_ratios_and_no_verdict() -> None:
+def test_one_run_has_ratios_but_no_verdict() -> None:
     table = couple(0.8, repeats=1)
-    told = {one.condition: one for one in table.told}
-    assert told["gpusquad jct"].jct_to["time slicing"].value == pytest.approx(0.8)
-    assert told["gpusquad jct"].stp_to["MPS"].value == pytest.approx(0.9 / 0.8)
+    summaries = {summary.condition: summary for summary in table.told}
+    assert summaries["gpusquad jct"].jct_to["time slicing"].value == pytest.approx(0.8)
+    assert summaries["gpusquad jct"].stp_to["MPS"].value == pytest.approx(0.9 / 0.8)
     assert table.words["gpusquad jct"].startswith("against time slicing no verdict: 1 of 2 runs")
     assert "- gpusquad jct: against time slicing no verdict" in shown({"a + b": table})
 
 
-def test_calls_libraries_and_who_took_turns_are_told() -> None:
+def test_table_shows_calls_versions_and_separate_rounds() -> None:
     rows = [
         {"bench": "training", "kind": "sitting", "sitting": "s", "at": "2026-01-02T03:04:05Z", "library": "0123abcd",
          "policies": "4567cdef"},
@@ -128,17 +128,17 @@ def test_calls_libraries_and_who_took_turns_are_told() -> None:
         *(run("gpusquad jct", 1.0, repeat, sitting="t") for repeat in range(2)),
     ]  # fmt: skip
     tables = training_tables(rows)
-    told = {one.condition: one for one in tables["a + b"].told}
+    summaries = {summary.condition: summary for summary in tables["a + b"].told}
     text = shown(tables)
     assert "2 sittings: s (2026-01-02, library 0123abcd, policies 4567cdef), t (no day, library unknown)" in text
     assert "Not all in the same rounds: time slicing, MPS, MPS 50/50 %, MPS priority, green 8/7 in 2 rounds; " in text
     assert "read 2 times" in text
-    assert told["MPS"].stps == pytest.approx((1.0, 1.0))  # against alone of its own call
-    assert told["gpusquad jct"].stps == pytest.approx((0.5, 0.5))
+    assert summaries["MPS"].stps == pytest.approx((1.0, 1.0))  # relative to the solo run of its own call
+    assert summaries["gpusquad jct"].stps == pytest.approx((0.5, 0.5))
     assert plain(tables)["a + b"]["words"].keys() == {"gpusquad jct", "gpusquad hybrid"}
 
 
-def test_a_run_that_failed_moves_no_other_to_another_round() -> None:
+def test_failed_run_does_not_shift_other_runs_to_other_rounds() -> None:
     rows = [
         ALONE, run("time slicing", 1.0, 0), run("time slicing", 2.0, 1), run("time slicing", 4.0, 2),
         run("MPS", 0.5, 0, failed="it died"), run("MPS", 1.0, 1), run("MPS", 2.0, 2),
@@ -148,15 +148,15 @@ def test_a_run_that_failed_moves_no_other_to_another_round() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
-def test_runs_are_told_with_their_spread() -> None:
+def test_runs_are_shown_with_their_range() -> None:
     text = shown(training_tables([ALONE, run("MPS", 1.0), run("MPS", 1.1, 1)]))
     assert "| MPS | 2 | 3.15 (3 to 3.3) | – | – | 4.2 | 0.955 (0.909 to 1) |" in text
 
 
-def test_the_table_takes_means_and_tells_failures() -> None:
+def test_table_has_means_and_failures() -> None:
     head = {"bench": "training", "setup": "a + b", "sitting": "s", "repeat": 0}
     run = {**head, "kind": "run", "condition": "MPS", "counters": {"counters": {"sm": 0.75}}}
-    first, second = ([round(1e6 * one) for one in steps((length_s, 100))] for length_s in (2.0, 4.0))
+    first, second = ([round(1e6 * step_s) for step_s in steps((length_s, 100))] for length_s in (2.0, 4.0))
     rows = [
         {**head, "kind": "alone", "per_s": {"first": 100.0, "second": 50.0}},
         {**run, "repeat": 0, "done_us": {"first": first, "second": second}},
@@ -171,9 +171,9 @@ def test_the_table_takes_means_and_tells_failures() -> None:
     assert "| MPS | 1 (1 failed) | 3 | – | – | 4 | 1 | – | – | 0.25 | 0.5 |" in shown(training_tables(rows))
 
 
-def test_of_many_steps_one_of_several_says_the_same() -> None:
+def test_thinned_steps_give_the_same_results() -> None:
     head = {"bench": "training", "setup": "a + b", "sitting": "s"}
-    first, second = ([round(1e6 * one) for one in steps((length_s, 3001))] for length_s in (2.0, 4.0))
+    first, second = ([round(1e6 * step_s) for step_s in steps((length_s, 3001))] for length_s in (2.0, 4.0))
     alone = {**head, "kind": "alone", "per_s": {"first": 3000.0, "second": 1500.0}}
     run = {**head, "kind": "run", "condition": "MPS", "repeat": 0, "counters": {}}
     whole, few = (
@@ -183,5 +183,5 @@ def test_of_many_steps_one_of_several_says_the_same() -> None:
     )  # fmt: skip
     assert few.stps == pytest.approx(whole.stps, rel=0.005)
     assert (few.jcts_s, few.last_ends_s) == (whole.jcts_s, whole.last_ends_s)
-    assert few.known_to_ms == pytest.approx(8 * whole.known_to_ms, rel=0.005)  # what is lost is known less well
+    assert few.known_to_ms == pytest.approx(8 * whole.known_to_ms, rel=0.005)  # lost time has a lower resolution
     assert whole.known_to_ms == pytest.approx(1000 * 4.0 / 3001 / 2, rel=0.005)

@@ -1,4 +1,4 @@
-"""Every pairing, and what the places make of what was measured."""
+"""Tests of the bench of virtual cards: pairings, and the place policies' choices with measured rates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bench.card.virtual_table import CONTENDERS, ORACLE, OURS, MixTable, shown, 
 
 WORKLOADS = ["w", "x", "y", "z"]
 RATES = {(0, 1): 0.9, (2, 3): 0.8}
-"""Whoever else shares a card has half of it."""
+"""Rates of the kinds on one card. All other pairs have a rate of 0.5."""
 
 
-def test_two_jobs_each_of_four_kinds_can_be_paired_in_17_ways() -> None:
+def test_two_jobs_of_each_of_four_kinds_have_17_pairings() -> None:
     found = pairings()
     assert len(found) == len(set(found)) == 17
     for pairing in found:
@@ -28,28 +28,28 @@ def test_two_jobs_each_of_four_kinds_can_be_paired_in_17_ways() -> None:
     assert len(pairings(2)) == 2
 
 
-def test_every_job_has_one_card_and_every_card_two_jobs() -> None:
+def test_each_job_has_one_card_and_each_card_two_jobs() -> None:
     for pairing in pairings():
         cards = seats_on_cards(pairing)
         assert sorted(cards) == sorted(job_name(kind, copy) for kind in range(4) for copy in range(2))
         assert sorted(cards.values()) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_virtual_cards_are_disjoint_and_of_one_size() -> None:
+def test_virtual_cards_are_disjoint_and_of_equal_size() -> None:
     masks = card_masks(15)
     assert [mask.bit_count() for mask in masks] == [3, 3, 3, 3]
     assert sum(masks).bit_count() == 12
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.5, 0.5), (0.9, 0.3), (0.4, 0.8)])
-def test_speeds_are_found_again_from_ends(one: float, other: float) -> None:
+def test_rates_are_recovered_from_end_times(one: float, other: float) -> None:
     ends = ends_of(one, other)
     assert pair_rates(ends, [1.0, 1.0]) == pytest.approx((one, other))
     assert pair_rates(ends[::-1], [1.0, 1.0]) == pytest.approx((other, one))
 
 
 def ends_of(one: float, other: float) -> list[float]:
-    """Of two jobs of a second each: the faster ends first, then the other has the card to itself."""
+    """Return the end times of two jobs of one second each. When the faster ends, the other continues alone."""
     slow, fast = sorted((one, other))
     first = 1 / fast
     last = first + 1 - first * slow
@@ -59,8 +59,8 @@ def ends_of(one: float, other: float) -> list[float]:
 def rows(
     left_out: int = 0, repeats: int = 2, jitter: float = 0.0, slower: dict[Pairing, float] | None = None
 ) -> list[dict]:
-    """``jitter``: in parts, up in one repeat and down in the next, and the other way for every other two pairings.
-    ``slower``: how much longer all jobs of a pairing take, besides."""
+    """``jitter``: relative change, alternating between repeats, with the opposite sign for every other two pairings.
+    ``slower``: additional factor on the times of all jobs of a pairing."""
     head = {"bench": "virtual", "setup": "m, 1 s", "mix": "m", "workloads": WORKLOADS, "sitting": "s"}
     speeds = {job_name(kind, 0): 10.0 for kind in range(4)}
     found: list[dict] = [
@@ -86,16 +86,16 @@ BEST, SAME = ((0, 1), (0, 1), (2, 3), (2, 3)), ((0, 0), (1, 1), (2, 2), (3, 3))
 NEAR = ((0, 2), (0, 2), (1, 3), (1, 3))
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, ours: Pairing, balance: Pairing, found: list[dict]) -> MixTable:
-    """As if places had made these pairs; the other two make pairs of a kind."""
-    made = {CONTENDERS[OURS]: ours, CONTENDERS["balance"]: balance}
-    monkeypatch.setattr(virtual_table, "_chosen", lambda spec, *_: made.get(spec, SAME))
+def table_with_choices(monkeypatch: pytest.MonkeyPatch, ours: Pairing, balance: Pairing, found: list[dict]) -> MixTable:
+    """Return the table as if the place policies had chosen these pairings; the other two policies pair equal kinds."""
+    chosen = {CONTENDERS[OURS]: ours, CONTENDERS["balance"]: balance}
+    monkeypatch.setattr(virtual_table, "_chosen", lambda spec, *_: chosen.get(spec, SAME))
     return virtual_tables(found)[0]
 
 
-def test_interference_finds_the_best_pairing_of_what_was_measured() -> None:
+def test_interference_policy_chooses_the_best_pairing() -> None:
     table = virtual_tables(rows())[0]
-    placed = {one.place: one for one in table.placed}
+    placed = {placement.place: placement for placement in table.placed}
     assert placed[ORACLE].pairing == BEST
     assert placed[OURS].pairing == BEST
     assert placed[OURS].over_oracle == 0
@@ -108,11 +108,11 @@ def test_interference_finds_the_best_pairing_of_what_was_measured() -> None:
     assert "1 sitting: s (2026-01-02, library 0123abcd)" in shown([table])
 
 
-def test_of_one_repeat_there_are_figures_and_no_verdict() -> None:
+def test_one_repeat_has_figures_but_no_verdict() -> None:
     table = virtual_tables(rows(repeats=1))[0]
     assert table.words.startswith("no verdict: 1 of 2 repeats")
     assert (table.verdict.within, table.verdict.behind, table.verdict.met) == (None, None, None)
-    assert [one.place for one in table.placed] == [*CONTENDERS, ORACLE]
+    assert [placement.place for placement in table.placed] == [*CONTENDERS, ORACLE]
     assert "met in 0 of 0 mixes with a verdict; 1 were measured" in summary([table])
 
 
@@ -120,56 +120,56 @@ def test_of_one_repeat_there_are_figures_and_no_verdict() -> None:
     ("ours_s", "jitter", "within", "behind", "met"),
     [
         (1.00, 0.002, True, False, True),
-        (1.03, 0.002, True, True, False),  # within the bar, and behind another place
-        (1.03, 0.030, None, False, None),  # both are lost in the noise
+        (1.03, 0.002, True, True, False),  # within the bar, and behind another place policy
+        (1.03, 0.030, None, False, None),  # both are within the noise
         (1.08, 0.002, False, True, False),
     ],
 )
-def test_the_bar_has_two_halves(
+def test_verdict_needs_the_bar_and_no_better_policy(
     monkeypatch: pytest.MonkeyPatch, ours_s: float, jitter: float, within: bool | None, behind: bool, met: bool | None
 ) -> None:
-    """Another place makes the best pairs, ours makes pairs that take longer by a factor."""
+    """Another place policy chooses the best pairing; gpusquad's takes longer by a factor."""
     best_s, near_s = 4 / 0.9 + 4 / 0.8, 8 / 0.5
     found = rows(jitter=jitter, slower={NEAR: ours_s * best_s / near_s})
-    table = judged(monkeypatch, NEAR, BEST, found)
+    table = table_with_choices(monkeypatch, NEAR, BEST, found)
     assert (table.verdict.within, table.verdict.behind, table.verdict.met) == (within, behind, met)
     assert f"{'not behind' if not behind else 'behind'} balance" in table.words
 
 
-def test_two_repeats_that_are_alike_by_chance_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours and the best pairing are slow in the same repeats, all others are not."""
-    twin = ((0, 2), (0, 2), (1, 1), (3, 3))
-    found = rows(jitter=0.03, slower={twin: 1.03 * (4 / 0.9 + 4 / 0.8) / (8 / 0.5)})
-    table = judged(monkeypatch, twin, BEST, found)
-    ours = next(one for one in table.placed if one.place == OURS).to_oracle
+def test_equal_repeats_by_chance_give_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpusquad's and the best pairing are slow in the same repeats, all others are not."""
+    noisy_pairing = ((0, 2), (0, 2), (1, 1), (3, 3))
+    found = rows(jitter=0.03, slower={noisy_pairing: 1.03 * (4 / 0.9 + 4 / 0.8) / (8 / 0.5)})
+    table = table_with_choices(monkeypatch, noisy_pairing, BEST, found)
+    ours = next(placement for placement in table.placed if placement.place == OURS).to_oracle
     assert (ours.low, ours.high) == pytest.approx((1.03, 1.03))
     assert table.verdict.within is None
     assert "not decided against the bar" in table.words
 
 
-def test_noise_is_known_from_all_pairings_and_not_from_the_ones_that_places_chose(
+def test_noise_is_computed_from_all_pairings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert judged(monkeypatch, BEST, BEST, rows()).noise == pytest.approx(0)
-    assert judged(monkeypatch, BEST, BEST, rows(jitter=0.01)).noise > 0.01
+    assert table_with_choices(monkeypatch, BEST, BEST, rows()).noise == pytest.approx(0)
+    assert table_with_choices(monkeypatch, BEST, BEST, rows(jitter=0.01)).noise > 0.01
 
 
-def test_the_interval_is_that_of_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours and the best pairing are slow in turns."""
-    table = judged(monkeypatch, NEAR, SAME, rows(jitter=0.01))
-    found = next(one for one in table.placed if one.place == OURS).to_oracle
+def test_interval_covers_the_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpusquad's and the best pairing are slow in alternate repeats."""
+    table = table_with_choices(monkeypatch, NEAR, SAME, rows(jitter=0.01))
+    found = next(placement for placement in table.placed if placement.place == OURS).to_oracle
     ratio = 8 / 0.5 / (4 / 0.9 + 4 / 0.8)
     assert (found.low, found.high, found.blocks) == pytest.approx((ratio * 0.99 / 1.01, ratio * 1.01 / 0.99, 2))
 
 
-def test_each_job_is_told_beside_alone_the_oracle_and_what_it_loses_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = judged(monkeypatch, NEAR, SAME, rows())
+def test_table_shows_each_job_alone_per_policy_and_with_its_leakage(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_with_choices(monkeypatch, NEAR, SAME, rows())
     text = shown([table])
     assert "| seconds of both jobs | alone | binpack | balance | standalone | interference | oracle |" in text
     assert "| w | 1 | 2.10, 2.10 | 2.10, 2.10 | 2.10, 2.10 | 2.10, 2.10 | 1.17, 1.17 | 5.0 % |" in text
 
 
-def test_readings_of_what_is_lost_are_averaged_and_counted() -> None:
+def test_leakage_readings_are_averaged_and_counted() -> None:
     found = rows()
     again = {**found[1], "beside_others_per_s": dict.fromkeys(found[1]["per_s"], 8.5)}
     table = virtual_tables([*found, again])[0]
@@ -177,37 +177,37 @@ def test_readings_of_what_is_lost_are_averaged_and_counted() -> None:
     assert "was read 2 times" in shown([table])
 
 
-def test_a_repeat_that_is_not_whole_is_left_out_and_told() -> None:
+def test_incomplete_repeat_is_left_out_and_reported() -> None:
     table = virtual_tables(rows(repeats=3)[:-2])[0]
     assert (table.repeats, table.left_out, table.placed[0].repeats) == (2, 15, 2)
     assert "(15 runs of one that is not whole are left out)" in shown([table])
 
 
-def test_the_pair_table_is_that_of_the_runs() -> None:
+def test_pair_table_is_computed_from_the_runs() -> None:
     _, known, *runs = rows(repeats=1)
     by_pairing = {tuple((a, b) for a, b in row["pairing"]): [row] for row in runs}
     measured = measured_of(known, by_pairing)
-    ratios = {run.workloads: [one.mean for one in run.ratios] for run in measured.co_runs}
+    ratios = {run.workloads: [ratio.mean for ratio in run.ratios] for run in measured.co_runs}
     assert ratios["a", "b"] == pytest.approx([0.9, 0.9])
     assert ratios["a", "a"] == pytest.approx([0.5, 0.5])
     assert len(ratios) == 10
 
 
-def test_no_verdict_before_all_pairings_were_measured() -> None:
+def test_verdict_needs_all_pairings() -> None:
     table = virtual_tables(rows(left_out=3))[0]
     assert table.words == "no verdict: 14 of 17 pairings were measured"
     assert not table.placed
 
 
 @pytest.mark.slow
-def test_a_mix_that_fails_again_and_again_is_left_and_tried_again_by_the_next_call(
+def test_failing_mix_is_skipped_until_the_next_call(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One process that does not start would fail all pairings within a second, and all of them would be over."""
+    """Otherwise one process that does not start would use up the attempts of all pairings within a second."""
     monkeypatch.setattr(virtual, "TINY_MIXES", {"tiny": ("sleeps",) * 4})
     monkeypatch.setattr(virtual, "_measured", lambda *_: {"failed": "it died"})
     for calls in (1, 2):
         file = RowFile(tmp_path / "v.jsonl")
         virtual.run(file, sitting("virtual", "cpu", "0"), virtual.Options(place, True, 0.05), Deadline(10))
-        assert len(file.of("virtual", "run")) == calls * virtual.MOST_FAILURES
+        assert len(file.of("virtual", "run")) == calls * virtual.MAX_FAILURES
         assert len(file.of("virtual", "failure")) == calls

@@ -24,7 +24,7 @@ from tests.kube.chart_tests.values import CASES
     ids=str,
 )
 def test_node_selector_replaces_the_default_label(release: Release, agent_values: Object, expected: Object):
-    """If the default label were in the values, Helm would merge both."""
+    """The template adds the default label. If it were in the values, Helm would merge it with the user's labels."""
     spec = of_kind(release.render({"agent": agent_values}), "DaemonSet")["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == expected
 
@@ -41,11 +41,13 @@ def test_agent_accepts_its_arguments_and_finds_its_folders(release: Release, nam
     assert (options.simulate or 0, options.metrics_port or 0) == ((4, 0) if name == "everything" else (0, 7071))
 
 
-@pytest.mark.parametrize("charge", ["auto", None, 0, 2**29, 2**34])
-def test_context_bytes_reach_the_agent(release: Release, charge: object):
-    values = {"agent": {"sharing": {"contextBytes": charge}}}
+@pytest.mark.parametrize("context_bytes", ["auto", None, 0, 2**29, 2**34])
+def test_context_bytes_reach_the_agent(release: Release, context_bytes: object):
+    """None: not set, which means ``auto``."""
+    values = {"agent": {"sharing": {"contextBytes": context_bytes}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    assert agent_options().parse_args(container["args"][3:]).context_bytes == ("auto" if charge is None else charge)
+    options = agent_options().parse_args(container["args"][3:])
+    assert options.context_bytes == ("auto" if context_bytes is None else context_bytes)
 
 
 @pytest.mark.parametrize("wait_ms", [1000, None, 0, 500])
@@ -78,13 +80,13 @@ def test_rule_for_unmanaged_processes_reaches_the_agent(release: Release, name: 
         ({"sharing": {"mode": "write-down", "mps": True}}, "write-down", False),
     ],
 )
-def test_sharing_folder_is_mounted_at_the_path_of_the_node(release: Release, agent: Object, mode: str, has_mps: bool):
+def test_sharing_folder_is_mounted_at_its_path_on_the_node(release: Release, agent: Object, mode: str, has_mps: bool):
     spec = of_kind(release.render({"agent": agent}), "DaemonSet")["spec"]["template"]["spec"]
     [container] = spec["containers"]
     options = agent_options().parse_args(container["args"][3:])
     assert (options.sharing, options.mps) == (mode, has_mps)
-    nodes = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
-    mounted = {mount["mountPath"]: nodes.get(mount["name"]) for mount in container["volumeMounts"]}
+    host_paths = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    mounted = {mount["mountPath"]: host_paths.get(mount["name"]) for mount in container["volumeMounts"]}
     folder = str(options.sharing_folder)
     assert mounted.get(folder) == (folder if mode == "enforce" else None)
     assert mounted.get("/dev/shm") == (f"{folder}/shm" if has_mps else None)

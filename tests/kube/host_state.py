@@ -1,7 +1,7 @@
-"""What a kubelet leaves on a machine besides its own folder, and how it is taken back.
+"""State of the machine that a kubelet changes outside its own folder, and how to restore it.
 
-All that has to be known for it is written into the folder before the kubelet starts. So the next test can tidy up after
-one that was killed.
+The original state is written into the folder before the kubelet starts. The next test can therefore clean up after one
+that was killed.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.kube.daemons import answers
+from tests.kube.daemons import is_listening
 
-NOTE = "before.json"
-PLUGINS = Path("/var/lib/kubelet/device-plugins")  # the kubelet puts it there whatever its --root-dir
+STATE_FILE = "before.json"
+PLUGINS = Path("/var/lib/kubelet/device-plugins")  # independent of the kubelet's --root-dir
 LOG_LINKS = Path("/var/log/containers")
 SHIM_SOCKETS = Path("/run/containerd/s")
-NETWORK_NOTES = Path("/var/lib/cni/results")
-FOLDERS = (PLUGINS, LOG_LINKS, SHIM_SOCKETS, NETWORK_NOTES)
-# Set by the kubelet; the last by the network plugin.
+CNI_RESULTS = Path("/var/lib/cni/results")
+FOLDERS = (PLUGINS, LOG_LINKS, SHIM_SOCKETS, CNI_RESULTS)
+# Set by the kubelet, the last one by the network plugin.
 SYSCTLS = (
     "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes", "net/ipv4/ip_forward",
 )  # fmt: skip
-GONE_S = 10.0
+END_TIMEOUT_S = 10.0
 
 
-def note(folder: Path) -> None:
-    """Writes down what is there now."""
+def record_state(folder: Path) -> None:
+    """Write the current state of the machine into the folder."""
     folders = {path for folder in FOLDERS for path in (folder, *folder.parents)}
     before = {
         "pid": os.getpid(),
@@ -41,14 +41,14 @@ def note(folder: Path) -> None:
         "plugins": [path.name for path in PLUGINS.glob("*")],
         "sockets": [path.name for path in SHIM_SOCKETS.glob("*")],
     }
-    (folder / NOTE).write_text(json.dumps(before))
+    (folder / STATE_FILE).write_text(json.dumps(before))
 
 
-def undo(folder: Path) -> None:
-    """Ends every container, unmounts, and puts back what was. May be called twice."""
-    if not (folder / NOTE).exists():
+def restore_state(folder: Path) -> None:
+    """End all containers, unmount their file systems and restore the recorded state. Does nothing the second time."""
+    if not (folder / STATE_FILE).exists():
         return
-    before = json.loads((folder / NOTE).read_text())
+    before = json.loads((folder / STATE_FILE).read_text())
     _end_containers(folder)
     _end_shims(folder)
     _unmount(folder)
@@ -58,34 +58,37 @@ def undo(folder: Path) -> None:
             _sysctl(name).write_text(value)
     _remove_files(folder, before["plugins"], before["sockets"])
     for path in sorted(map(Path, before["absent"]), reverse=True):
-        with contextlib.suppress(OSError):  # somebody else's by now
+        with contextlib.suppress(OSError):  # another program uses it by now
             path.rmdir()
-    (folder / NOTE).unlink()
+    (folder / STATE_FILE).unlink()
 
 
-def sweep() -> None:
-    """Tidies up after tests that were killed before they could."""
-    for noted in Path("/tmp").glob(f"gpusquad-kube-*/{NOTE}"):
-        with contextlib.suppress(FileNotFoundError):  # its owner is tidying up right now
-            if not Path(f"/proc/{json.loads(noted.read_text())['pid']}").exists():
-                undo(noted.parent)
-                shutil.rmtree(noted.parent, ignore_errors=True)
+def clean_up_killed_tests() -> None:
+    """Clean up after tests that were killed."""
+    for state_file in Path("/tmp").glob(f"gpusquad-kube-*/{STATE_FILE}"):
+        with contextlib.suppress(FileNotFoundError):  # its owner is cleaning up at the moment
+            if not Path(f"/proc/{json.loads(state_file.read_text())['pid']}").exists():
+                restore_state(state_file.parent)
+                shutil.rmtree(state_file.parent, ignore_errors=True)
 
 
 def make_cgroups(folder: Path) -> str:
-    """A cgroup for all pods, in every hierarchy, named after the folder."""
+    """Create a cgroup for all pods in every hierarchy, named after the folder."""
     for top in _hierarchies():
-        made = top / folder.name
-        made.mkdir(exist_ok=True)
-        for setting in ("cpuset.cpus", "cpuset.mems"):  # a new one in version 1 has none, and takes no process then
-            if (made / setting).exists() and not (made / setting).read_text().strip():
+        cgroup = top / folder.name
+        cgroup.mkdir(exist_ok=True)
+        for setting in (
+            "cpuset.cpus",
+            "cpuset.mems",
+        ):  # empty in a new cgroup of version 1, which then accepts no process
+            if (cgroup / setting).exists() and not (cgroup / setting).read_text().strip():
                 with contextlib.suppress(OSError):
-                    (made / setting).write_text((top / setting).read_text())
+                    (cgroup / setting).write_text((top / setting).read_text())
     return f"/{folder.name}"
 
 
 def _end_containers(folder: Path) -> None:
-    deadline = time.monotonic() + GONE_S
+    deadline = time.monotonic() + END_TIMEOUT_S
     while pids := {pid for group in _cgroups(folder) for pid in _pids(group)}:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -96,7 +99,7 @@ def _end_containers(folder: Path) -> None:
 
 
 def _end_shims(folder: Path) -> None:
-    """Containerd's helpers, one a pod. They are no children of ours, but name the folder."""
+    """End the containerd shims, one per pod. They are not child processes, but their arguments name the folder."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
@@ -111,13 +114,13 @@ def _unmount(folder: Path) -> None:
 
 
 def _remove_cgroups(folder: Path) -> None:
-    deadline = time.monotonic() + GONE_S
+    deadline = time.monotonic() + END_TIMEOUT_S
     while groups := _cgroups(folder):
         for group in groups:
-            with contextlib.suppress(OSError):  # a process may take a moment to be gone
+            with contextlib.suppress(OSError):  # a process may still be ending
                 group.rmdir()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"cgroups stay: {groups}")
+            raise TimeoutError(f"cannot remove cgroups: {groups}")
         time.sleep(0.02)
 
 
@@ -126,19 +129,21 @@ def _remove_files(folder: Path, plugins_before: list[str], sockets_before: list[
         if path.name not in plugins_before:
             path.unlink(missing_ok=True)
     for path in SHIM_SOCKETS.glob("*"):
-        if path.name not in sockets_before and not answers(path):  # one that answers belongs to another containerd
+        if path.name not in sockets_before and not is_listening(
+            path
+        ):  # a socket with a listener belongs to another containerd
             path.unlink(missing_ok=True)
     for path in LOG_LINKS.glob("*"):
         if path.is_symlink() and str(path.readlink()).startswith(f"{folder}/"):
             path.unlink(missing_ok=True)
-    for path in NETWORK_NOTES.glob(f"{folder.name}-*-eth0"):  # the network has the name of the folder
+    for path in CNI_RESULTS.glob(f"{folder.name}-*-eth0"):  # the network is named after the folder
         pod = path.name.removeprefix(f"{folder.name}-").removesuffix("-eth0")
         path.unlink(missing_ok=True)
-        (NETWORK_NOTES / f"cni-loopback-{pod}-lo").unlink(missing_ok=True)
+        (CNI_RESULTS / f"cni-loopback-{pod}-lo").unlink(missing_ok=True)
 
 
 def _cgroups(folder: Path) -> list[Path]:
-    """The folder's own in every hierarchy, deepest first."""
+    """List the folder's cgroups in every hierarchy, deepest first."""
     return [
         Path(path)
         for top in _hierarchies()

@@ -1,4 +1,4 @@
-"""What people do with one machine, from the outside: the real service, real processes, simulated cards."""
+"""Tests of user scenarios on one machine: a real service, real processes and simulated cards."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bench.running import PATIENCE_S, RunningService
 from gpusquad.client.errors import ApiError
 
 pytestmark = pytest.mark.slow
-HANGS = "[hang]\nsilent_s = 2\nstop_after_s = 1\n[cluster]\nsample_every_s = 0.2\n"
+HANG_CONFIG = "[hang]\nsilent_s = 2\nstop_after_s = 1\n[cluster]\nsample_every_s = 0.2\n"
 
 
-def test_a_job_is_submitted_runs_and_leaves_its_log(service: RunningService) -> None:
+def test_job_runs_and_its_log_is_kept(service: RunningService) -> None:
     job_id = service.submit(name="hello", gpus=2, command="echo hello; echo cards=$GPUSQUAD_CARDS")
     job = service.wait(job_id)
     assert job["state"] == "succeeded"
@@ -29,8 +29,8 @@ def test_a_job_is_submitted_runs_and_leaves_its_log(service: RunningService) -> 
     assert service.kinds(job_id) == ["pending", "starting", "running", "succeeded"]
 
 
-def test_a_gang_of_four_starts_together_and_ends_with_the_first_that_fails(service: RunningService) -> None:
-    """One of four dies: the gang ends, and says which one and why."""
+def test_gang_starts_together_and_ends_when_one_task_fails(service: RunningService) -> None:
+    """The job's result has the failed task and its exit code."""
     command = """
 echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT"
 if [ "$RANK" = 2 ]; then
@@ -50,7 +50,7 @@ sleep 600
     assert [service.text(job_id, rank).split()[1] for rank in range(4)] == ["0", "1", "2", "3"]
 
 
-def test_a_gang_with_a_command_that_is_not_there_starts_nobody(service: RunningService) -> None:
+def test_gang_starts_no_task_when_one_command_does_not_exist(service: RunningService) -> None:
     roles = [
         {"name": "good", "gpus": 1, "command": "touch ran"},
         {"name": "bad", "gpus": 1, "command": ["/no/such/program"]},
@@ -62,7 +62,7 @@ def test_a_gang_with_a_command_that_is_not_there_starts_nobody(service: RunningS
     assert not (service.home / "ran").exists()
 
 
-def test_a_sweep_of_twenty_runs_to_its_end(service: RunningService) -> None:
+def test_sweep_runs_all_its_jobs(service: RunningService) -> None:
     answer = service.client.jobs.submit({
         "name": "lr${lr}-s${seed}", "gpus": 1, "sweep": {"lr": [0.1, 0.2, 0.3, 0.4], "seed": [1, 2, 3, 4, 5]},
         "command": "echo ${lr} ${seed} ${sweep.index}", "workdir": str(service.home),
@@ -75,18 +75,18 @@ def test_a_sweep_of_twenty_runs_to_its_end(service: RunningService) -> None:
     assert usage[0]["jobs"] == 20
 
 
-def test_a_hung_job_is_warned_of_and_stopped_by_rule(make_service) -> None:
-    service = make_service(config=HANGS)
+def test_hung_job_is_reported_and_stopped(make_service) -> None:
+    service = make_service(config=HANG_CONFIG)
     service.client.people.set_tenant("default", {"on_hang": "stop"})
     job_id = service.submit(name="hangs", command="echo working; sleep 600")
     job = service.wait(job_id)
     assert job["state"] == "failed"
     assert "silent" in job["cause"]
-    story = service.kinds(job_id)
-    assert story.index("hung") < story.index("stopping") < story.index("failed")
+    events = service.kinds(job_id)
+    assert events.index("hung") < events.index("stopping") < events.index("failed")
 
 
-def test_a_preempted_job_goes_on_from_its_checkpoint(service: RunningService, repository: Path) -> None:
+def test_preempted_job_continues_from_its_checkpoint(service: RunningService, repository: Path) -> None:
     service.client.policy.set({"preemption": {"by": "priority", "min_run_s": 0}})
     script = str(repository / "examples" / "checkpoint.py")
     low = service.submit(
@@ -96,36 +96,36 @@ def test_a_preempted_job_goes_on_from_its_checkpoint(service: RunningService, re
     service.wait(low, "running")
     progress = service.home / "runs" / low / "0" / "progress" / "0"
     deadline = time.monotonic() + PATIENCE_S
-    while not progress.exists():  # nothing announces a step
+    while not progress.exists():  # the service reports no event for a step
         assert time.monotonic() < deadline
         time.sleep(0.02)
     high = service.submit(name="high", gpus=8, priority="high", estimate=5, command="echo now")
     assert service.wait(high)["state"] == "succeeded"
     job = service.wait(low)
     assert (job["state"], job["attempt"], job["preemptions"]) == ("succeeded", 1, 1)
-    told = {event["kind"]: event["cause"] for event in service.client.jobs.story(low)}
-    assert "high" in told["preempting"]
+    causes = {event["kind"]: event["cause"] for event in service.client.jobs.story(low)}
+    assert "high" in causes["preempting"]
     first, second = (service.text(low, attempt=attempt).splitlines() for attempt in (0, 1))
-    done = int(first[-1].split()[3])
-    assert 0 < done < 300
-    assert second == [f"begins at step {done}", "ends at step 300 of 300"]
+    steps_done = int(first[-1].split()[3])
+    assert 0 < steps_done < 300
+    assert second == [f"begins at step {steps_done}", "ends at step 300 of 300"]
 
 
-def test_jobs_go_on_while_the_service_is_killed_and_are_found_again(make_service) -> None:
+def test_jobs_continue_while_the_service_is_killed_and_are_adopted(make_service) -> None:
     service = make_service()
     running = service.submit(name="runs", command="echo before; while [ ! -e go ]; do sleep 0.05; done; echo after")
-    waits = service.submit(name="waits", gpus=8, command="echo then")
+    pending = service.submit(name="waits", gpus=8, command="echo then")
     service.wait(running, "running")
     service.kill()
     (service.home / "go").touch()
     service.start().checked()
     assert service.wait(running)["state"] == "succeeded"
     assert service.text(running) == "before\nafter\n"
-    assert service.wait(waits)["state"] == "succeeded"
-    assert [service.client.jobs.get(job)["attempt"] for job in (running, waits)] == [0, 0]
+    assert service.wait(pending)["state"] == "succeeded"
+    assert [service.client.jobs.get(job)["attempt"] for job in (running, pending)] == [0, 0]
 
 
-def test_an_end_while_the_service_is_away_counts_from_when_it_was(make_service) -> None:
+def test_job_that_ended_while_the_service_was_down_has_its_actual_end_time(make_service) -> None:
     service = make_service()
     job_id = service.submit(command="while [ ! -e go ]; do sleep 0.05; done; touch gone")
     service.wait(job_id, "running")
@@ -136,14 +136,14 @@ def test_an_end_while_the_service_is_away_counts_from_when_it_was(make_service) 
         assert time.monotonic() < deadline
         time.sleep(0.02)
     ended_s = time.time()
-    time.sleep(2.0)  # away for a while
+    time.sleep(2.0)  # the service stays down
     service.start().checked()
     job = service.wait(job_id)
     assert job["state"] == "succeeded"
     assert job["ended_s"] < ended_s + 1.5
 
 
-def test_a_killed_task_ends_its_gang_and_a_killed_agent_comes_back(service: RunningService) -> None:
+def test_killed_task_ends_its_gang_and_killed_agent_is_restarted(service: RunningService) -> None:
     job_id = service.submit(command="echo $$; sleep 600", count=2)
     service.wait(job_id, "running")
     pid = 0
@@ -160,7 +160,7 @@ def test_a_killed_task_ends_its_gang_and_a_killed_agent_comes_back(service: Runn
     assert service.wait(service.submit(command="true"))["state"] == "succeeded"
 
 
-def test_a_broken_card_is_cordoned_and_its_job_runs_elsewhere(make_service) -> None:
+def test_broken_card_is_cordoned_and_its_job_moves_to_another_card(make_service) -> None:
     service = make_service(config="[cluster]\nsample_every_s = 0.2\n")
     job_id = service.submit(name="moves", command="while [ ! -e go ]; do sleep 0.05; done")
     card = service.wait(job_id, "running")["placement"][0]["cards"][0]
@@ -175,24 +175,24 @@ def test_a_broken_card_is_cordoned_and_its_job_runs_elsewhere(make_service) -> N
     assert states[card] == "cordoned"
 
 
-def test_what_can_never_fit_is_refused_naming_the_limit(service: RunningService) -> None:
+def test_infeasible_job_is_refused_with_the_limit(service: RunningService) -> None:
     with pytest.raises(ApiError) as refused:
         service.submit(gpus=9, command="true")
     assert refused.value.code == "never_fits"
     assert "8" in refused.value.message
 
 
-def test_a_job_that_writes_without_end_leaves_the_newest_of_its_log(make_service) -> None:
+def test_log_of_a_job_is_limited_to_its_newest_lines(make_service) -> None:
     service = make_service(config="[logs]\ntask_bytes = 1000000\n")
     job_id = service.submit(command=[sys.executable, "-c", "for i in range(1_000_000): print(f'line {i:09}')"])
     assert service.wait(job_id)["state"] == "succeeded"
-    kept = sum(path.stat().st_size for path in (service.home / "runs" / job_id / "0" / "logs").iterdir())
-    assert kept < 3_000_000
+    log_bytes = sum(path.stat().st_size for path in (service.home / "runs" / job_id / "0" / "logs").iterdir())
+    assert log_bytes < 3_000_000
     tail = service.client.logs.read(job_id, task=0, tail=1)
     assert tail.text == "line 000999999\n"
 
 
-def test_secrets_reach_the_task_and_nothing_else(service: RunningService) -> None:
+def test_secret_is_visible_only_to_the_task(service: RunningService) -> None:
     service.client.secrets.set("KEY", "hunter2-hunter2")
     job_id = service.submit(name="secretive", secrets=["KEY"], command='[ "$KEY" = hunter2-hunter2 ] && echo yes')
     assert service.wait(job_id)["state"] == "succeeded"
@@ -201,20 +201,20 @@ def test_secrets_reach_the_task_and_nothing_else(service: RunningService) -> Non
     assert [Path(line).parent.parent.name for line in found.stdout.split()] == ["secrets"]
 
 
-def test_the_command_line_tells_the_same_story(service: RunningService) -> None:
-    def gpusquad(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "gpusquad", *words], capture_output=True, text=True,
+def test_commands_work_with_a_running_service(service: RunningService) -> None:
+    def gpusquad(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "gpusquad", *arguments], capture_output=True, text=True,
                               timeout=PATIENCE_S, cwd=service.home, check=False,
                               env=os.environ | {"GPUSQUAD_HOME": str(service.home)})  # fmt: skip
 
-    done = gpusquad("submit", "--gpus", "2", "--name", "vgg", "--wait", "--", "sh", "-c", "echo trained")
-    assert done.returncode == 0, done.stderr
+    submitted = gpusquad("submit", "--gpus", "2", "--name", "vgg", "--wait", "--", "sh", "-c", "echo trained")
+    assert submitted.returncode == 0, submitted.stderr
     assert gpusquad("submit", "--gpus", "1", "--wait", "--", "false").returncode == 1
     assert gpusquad("submit", "--gpus", "99", "--", "true").returncode == 6
     (job,) = json.loads(gpusquad("history", "--state", "succeeded", "--json").stdout)["items"]
     assert gpusquad("logs", job["id"]).stdout == "trained\n"
-    for words in (["queue"], ["top", "--once"], ["nodes"], ["usage"], ["policy", "show"], ["status"],
+    for arguments in (["queue"], ["top", "--once"], ["nodes"], ["usage"], ["policy", "show"], ["status"],
                   ["story", job["id"]], ["history"]):  # fmt: skip
-        shown = gpusquad(*words)
-        assert shown.returncode == 0, shown.stderr
-        assert json.loads(gpusquad(*words, "--json").stdout)
+        completed = gpusquad(*arguments)
+        assert completed.returncode == 0, completed.stderr
+        assert json.loads(gpusquad(*arguments, "--json").stdout)

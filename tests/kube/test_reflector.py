@@ -1,4 +1,4 @@
-"""What a reflector knows of a real API server is the truth, also when that server goes away and comes back."""
+"""Tests of the reflector against a real API server, which restarts in one of them."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from gpusquad.kube.objects import Object, key_of
 from tests.kube.plane import RESTRICTED, ControlPlane, Settings
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-PATIENCE_S = 60.0
+WAIT_S = 60.0
 
 
-class Story:
-    """What was heard, and a way to wait until it holds something."""
+class ChangeRecorder:
+    """Records the changes that a reflector reports, and waits for conditions on them."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
-        self._more = asyncio.Event()
+        self.changes: list[str] = []
+        self._changed = asyncio.Event()
 
     def __call__(self, change: str, item: Object, before: Object | None) -> None:
-        if not item["metadata"]["name"].startswith("kube-"):  # what the controller-manager puts everywhere
-            self.heard.append(f"{change} {item['metadata']['name']}")
-        self._more.set()
+        if not item["metadata"]["name"].startswith("kube-"):  # created by the controller-manager in every namespace
+            self.changes.append(f"{change} {item['metadata']['name']}")
+        self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             while not condition():
-                self._more.clear()
-                await self._more.wait()
+                self._changed.clear()
+                await self._changed.wait()
 
 
 class CountingApi(AsyncKubeApi):
-    """Says when something has been listed so often, and when there was trouble for the first time."""
+    """Counts lists in ``listed`` and sets ``failed`` at the first failure."""
 
     def __init__(self, access: KubeAccess, page: int) -> None:
         super().__init__(access, page=page)
         self.listed = asyncio.Semaphore(0)
-        self.troubled = asyncio.Event()
+        self.failed = asyncio.Event()
 
     async def list(self, path: str, *, shrink: Shrink | None = None, **query: str) -> ObjectList:
         listing = await super().list(path, shrink=shrink, **query)
@@ -53,20 +53,20 @@ class CountingApi(AsyncKubeApi):
         return listing
 
     async def pause(self, seconds: float) -> None:
-        """How the reflector sleeps, which it does after trouble only."""
-        self.troubled.set()
+        """Sleep function of the reflector, which sleeps only after a failure."""
+        self.failed.set()
         await asyncio.sleep(seconds)
 
 
 @contextlib.asynccontextmanager
-async def reflecting(
-    plane: ControlPlane, path: str, story: Story, user: str = "admin", relist_s: float = 600.0
+async def run_reflector(
+    plane: ControlPlane, path: str, recorder: ChangeRecorder, user: str = "admin", relist_s: float = 600.0
 ) -> AsyncIterator[tuple[CountingApi, Reflector]]:
     async with CountingApi(load_access(plane.kubeconfig(user)), page=2) as api:
-        made = Reflector(api, path, on_change=story, shrink=shrink_other, sleep=api.pause, relist_s=relist_s)
-        task = asyncio.create_task(made.run())
+        reflector = Reflector(api, path, on_change=recorder, shrink=shrink_other, sleep=api.pause, relist_s=relist_s)
+        task = asyncio.create_task(reflector.run())
         try:
-            yield api, made
+            yield api, reflector
             assert not task.done()
         finally:
             task.cancel()
@@ -77,7 +77,7 @@ def config_map(name: str, value: str = "") -> Object:
     return {"metadata": {"name": name}, "data": {"value": value}}
 
 
-async def truth(api: AsyncKubeApi, path: str) -> dict[str, Object]:
+async def list_objects(api: AsyncKubeApi, path: str) -> dict[str, Object]:
     listed = await api.list(path, shrink=shrink_other)
     return {key_of(item): item for item in listed.items}
 
@@ -89,44 +89,44 @@ async def first_event(api: AsyncKubeApi, version: str) -> tuple[str, int]:
     return "end", 0
 
 
-def test_it_follows_and_does_not_differ_from_a_new_list(plane: ControlPlane):
+def test_reflector_reports_changes_and_equals_a_new_list(plane: ControlPlane):
     async def run() -> None:
-        story = Story()
-        async with reflecting(plane, MAPS, story) as (api, made):
-            await asyncio.wait_for(made.synced.wait(), PATIENCE_S)
+        recorder = ChangeRecorder()
+        async with run_reflector(plane, MAPS, recorder) as (api, reflector):
+            await asyncio.wait_for(reflector.synced.wait(), WAIT_S)
             for number in range(5):
                 await api.post(MAPS, config_map(f"m{number}"))
             await api.put(f"{MAPS}/m0", config_map("m0", "new"))
             for number in range(5):
                 await api.delete(f"{MAPS}/m{number}")
             await api.post(MAPS, config_map("last"))
-            await story.until(lambda: "added last" in story.heard)
-            assert made.items == await truth(api, MAPS)
+            await recorder.until(lambda: "added last" in recorder.changes)
+            assert reflector.items == await list_objects(api, MAPS)
             await api.delete(f"{MAPS}/last")
-            await story.until(lambda: "deleted last" in story.heard)
-            assert (made.stats.lists, made.stats.gaps) == (1, 0)
+            await recorder.until(lambda: "deleted last" in recorder.changes)
+            assert (reflector.stats.lists, reflector.stats.gaps) == (1, 0)
         added, deleted = ([f"{change} m{number}" for number in range(5)] for change in ("added", "deleted"))
-        assert story.heard == [*added, "changed m0", *deleted, "added last", "deleted last"]
+        assert recorder.changes == [*added, "changed m0", *deleted, "added last", "deleted last"]
 
     asyncio.run(run())
 
 
-def test_listing_again_tells_nothing_twice(plane: ControlPlane):
+def test_relist_reports_no_change_twice(plane: ControlPlane):
     async def run() -> None:
-        story = Story()
-        async with reflecting(plane, MAPS, story, relist_s=0.2) as (api, _):
+        recorder = ChangeRecorder()
+        async with run_reflector(plane, MAPS, recorder, relist_s=0.2) as (api, _):
             await api.post(MAPS, config_map("once"))
-            await story.until(lambda: "added once" in story.heard)
+            await recorder.until(lambda: "added once" in recorder.changes)
             for _ in range(4):
-                await asyncio.wait_for(api.listed.acquire(), PATIENCE_S)
+                await asyncio.wait_for(api.listed.acquire(), WAIT_S)
             await api.delete(f"{MAPS}/once")
-            await story.until(lambda: "deleted once" in story.heard)
-        assert story.heard == ["added once", "deleted once"]
+            await recorder.until(lambda: "deleted once" in recorder.changes)
+        assert recorder.changes == ["added once", "deleted once"]
 
     asyncio.run(run())
 
 
-def test_a_kind_that_is_installed_later_is_found(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch):
+def test_kind_that_is_installed_later_is_found(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("gpusquad.engines.kubernetes.client.reflector._MISSING_PAUSE_S", 0.2)
     kind = {"plural": "things", "singular": "thing", "kind": "Thing"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -146,63 +146,63 @@ def test_a_kind_that_is_installed_later_is_found(plane: ControlPlane, monkeypatc
     thing = {"apiVersion": "test.gpusquad.io/v1", "kind": "Thing", "metadata": {"name": "one"}}
 
     async def run() -> None:
-        story = Story()
-        async with reflecting(plane, path, story) as (api, made):
-            await asyncio.wait_for(made.synced.wait(), PATIENCE_S)
-            assert (made.is_missing, made.items) == (True, {})
+        recorder = ChangeRecorder()
+        async with run_reflector(plane, path, recorder) as (api, reflector):
+            await asyncio.wait_for(reflector.synced.wait(), WAIT_S)
+            assert (reflector.is_missing, reflector.items) == (True, {})
             await api.post(definitions, crd)
             plane.admin.until(definitions, lambda found: any(_is_established(item) for item in found))
             await api.post(path, thing)
-            await story.until(lambda: story.heard == ["added one"])
-            assert not made.is_missing
+            await recorder.until(lambda: recorder.changes == ["added one"])
+            assert not reflector.is_missing
             await api.delete(f"{definitions}/things.test.gpusquad.io")
-            await story.until(lambda: story.heard == ["added one", "deleted one"])
+            await recorder.until(lambda: recorder.changes == ["added one", "deleted one"])
 
     asyncio.run(run())
 
 
 def _is_established(crd: Object) -> bool:
-    conditions = crd.get("status", {}).get("conditions") or ()  # null for a moment
+    conditions = crd.get("status", {}).get("conditions") or ()  # null at first
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
-def test_a_right_that_is_given_later_is_used(plane: ControlPlane, caplog: pytest.LogCaptureFixture):
+def test_reflector_syncs_after_the_right_is_granted(plane: ControlPlane, caplog: pytest.LogCaptureFixture):
     async def run() -> None:
-        async with reflecting(plane, "/api/v1/nodes", Story(), RESTRICTED) as (api, made):
-            await asyncio.wait_for(api.troubled.wait(), PATIENCE_S)
-            assert not made.synced.is_set()
+        async with run_reflector(plane, "/api/v1/nodes", ChangeRecorder(), RESTRICTED) as (api, reflector):
+            await asyncio.wait_for(api.failed.wait(), WAIT_S)
+            assert not reflector.synced.is_set()
             rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]
             await asyncio.to_thread(plane.allow, rules)
-            await asyncio.wait_for(made.synced.wait(), PATIENCE_S)
-            assert len(made.items) == 4
+            await asyncio.wait_for(reflector.synced.wait(), WAIT_S)
+            assert len(reflector.items) == 4
 
     plane.allow([])
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())
-    told = [record.getMessage() for record in caplog.records if "may not read" in record.getMessage()]
-    assert len(told) == 1
-    assert 'cannot list resource "nodes"' in told[0]
+    warnings = [record.getMessage() for record in caplog.records if "may not read" in record.getMessage()]
+    assert len(warnings) == 1
+    assert 'cannot list resource "nodes"' in warnings[0]
 
 
-def test_a_server_that_is_killed_and_comes_back_costs_nothing():
-    """Whatever is written after it is back arrives, and what was known before is not told again."""
+def test_reflector_continues_after_the_api_server_restarts():
+    """Changes after the restart are reported, and known objects are not reported again."""
 
     async def run(plane: ControlPlane) -> None:
-        story = Story()
-        long_ago = plane.admin.get(MAPS)["metadata"]["resourceVersion"]
-        async with reflecting(plane, MAPS, story) as (api, made):
+        recorder = ChangeRecorder()
+        old_version = plane.admin.get(MAPS)["metadata"]["resourceVersion"]
+        async with run_reflector(plane, MAPS, recorder) as (api, reflector):
             await api.post(MAPS, config_map("before"))
-            await story.until(lambda: "added before" in story.heard)
+            await recorder.until(lambda: "added before" in recorder.changes)
             daemon = plane.daemons["kube-apiserver"]
             await asyncio.to_thread(daemon.stop)
-            await asyncio.wait_for(api.troubled.wait(), PATIENCE_S)
+            await asyncio.wait_for(api.failed.wait(), WAIT_S)
             await asyncio.to_thread(daemon.start)
             await asyncio.to_thread(plane.wait_until_ready)
             await asyncio.to_thread(plane.admin.post, MAPS, config_map("after"))
-            await story.until(lambda: "added after" in story.heard)
-            assert made.items == await truth(api, MAPS)
-            assert await first_event(api, long_ago) == ("ERROR", 410)
-        assert story.heard == ["added before", "added after"]
+            await recorder.until(lambda: "added after" in recorder.changes)
+            assert reflector.items == await list_objects(api, MAPS)
+            assert await first_event(api, old_version) == ("ERROR", 410)
+        assert recorder.changes == ["added before", "added after"]
 
     with ControlPlane(Settings()) as plane:
         asyncio.run(run(plane))

@@ -1,5 +1,4 @@
-"""The nodes that we say a pod may go to are those that the real kube-scheduler takes: pod after pod, and where it finds
-none, we find none."""
+"""Tests of the node filters against the real kube-scheduler: it chooses allowed nodes, or none if none is allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from random import Random
 import pytest
 
 from gpusquad.engines.kubernetes.filters import NodeMasks, PodIndex, Storage, rule_of
-from tests.engines.kubernetes.filters import made
+from tests.engines.kubernetes.filters import random_objects
 from tests.kube.api import Api, Object
 from tests.kube.plane import ControlPlane, Settings, fake_node, is_ready
 
@@ -29,11 +28,11 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Cluster:
-    """A cluster of fake nodes, and what we know of it."""
+    """Cluster of fake nodes with the engine's node masks for it."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.dice = Random(SEED)
+        self.rng = Random(SEED)
         self.index, self.storage = PodIndex(), Storage()
         self.placed: dict[str, Object] = {}
         self._make_namespaces()
@@ -41,33 +40,39 @@ class Cluster:
         self.nodes = sorted(api.get("/api/v1/nodes")["items"], key=lambda node: node["metadata"]["name"])
         self.masks = NodeMasks(self.nodes, self.index, self.storage)
 
-    def decide(self, pod: Object) -> tuple[Object, str]:
-        """Our masks against its choice. Returns the pod afterwards, and what went wrong; empty: nothing."""
-        made_pod = self.api.post(_pods(pod), {**pod, "spec": {**pod["spec"], "schedulerName": "default-scheduler"}})
-        rule = rule_of(made_pod, self.index)
+    def compare(self, pod: Object) -> tuple[Object, str]:
+        """Let kube-scheduler place a pod and compare with the mask. Return the pod and the difference ("": none)."""
+        created = self.api.post(_pods(pod), {**pod, "spec": {**pod["spec"], "schedulerName": "default-scheduler"}})
+        rule = rule_of(created, self.index)
         mask = self.masks.mask(rule)
         allowed = {node["metadata"]["name"] for node, ok in zip(self.nodes, mask, strict=True) if ok}
-        after = self._decided(made_pod)
+        after = self._wait_for_decision(created)
         chosen = after["spec"].get("nodeName")
         if chosen is None:
             self.api.delete(_path(pod))
-            wrong = f"it finds no node, we find {sorted(allowed)}: {_message(after)}" if allowed else ""
+            problem = (
+                f"kube-scheduler finds no node, the mask allows {sorted(allowed)}: {_message(after)}" if allowed else ""
+            )
         else:
             self.put(after)
-            wrong = f"it takes {chosen}, we {self.masks.explain(rule)}" if chosen not in allowed else ""
-        return after, f"{pod}\n  {wrong}" if wrong else ""
+            problem = (
+                f"kube-scheduler chooses {chosen}, the mask says {self.masks.explain(rule)}"
+                if chosen not in allowed
+                else ""
+            )
+        return after, f"{pod}\n  {problem}" if problem else ""
 
     def place(self, pod: Object, node: str) -> None:
-        """Past the scheduler."""
+        """Place a pod without the scheduler."""
         self.put(self.api.post(_pods(pod), {**pod, "spec": {**pod["spec"], **ANYWHERE, "nodeName": node}}))
 
     def put(self, pod: Object) -> None:
         self.index.put(pod)
         self.placed[pod["metadata"]["name"]] = pod
 
-    def take_one_away(self) -> None:
-        """One pod goes, or stays a while although it is deleted."""
-        pod = self.placed.pop(self.dice.choice(sorted(self.placed)))
+    def delete_random_pod(self) -> None:
+        """Delete a random pod. With a finalizer it stays, marked as deleted."""
+        pod = self.placed.pop(self.rng.choice(sorted(self.placed)))
         self.api.delete(_path(pod), gracePeriodSeconds="0")
         if STAYS in pod["metadata"].get("finalizers", ()):
             self.index.put(self.api.get(_path(pod)))
@@ -75,9 +80,9 @@ class Cluster:
         self.api.until(_pods(pod), lambda found: not found, fieldSelector=f"metadata.name={pod['metadata']['name']}")
         self.index.remove(pod)
 
-    def end_one(self) -> None:
-        """A pod that has run to its end holds nothing."""
-        pod = self.placed.pop(self.dice.choice(sorted(self.placed)))
+    def complete_random_pod(self) -> None:
+        """Let a random pod succeed. It then occupies nothing."""
+        pod = self.placed.pop(self.rng.choice(sorted(self.placed)))
         self.api.patch(_path(pod), {"metadata": {"annotations": {"fake.gpusquad/run-time": "1ms"}}})
         name = f"metadata.name={pod['metadata']['name']}"
         [ended] = self.api.until(
@@ -85,40 +90,40 @@ class Cluster:
         )
         self.index.put(ended)
 
-    def _decided(self, pod: Object) -> Object:
+    def _wait_for_decision(self, pod: Object) -> Object:
         name = f"metadata.name={pod['metadata']['name']}"
         [found] = self.api.until(_pods(pod), lambda found: bool(found) and _is_decided(found[0]), fieldSelector=name)
         return found
 
     def _make_namespaces(self) -> None:
-        for name, labels in made.NAMESPACES.items():
+        for name, labels in random_objects.NAMESPACES.items():
             content = {"metadata": {"name": name, "labels": labels}}
             if name == "default":
                 self.api.patch("/api/v1/namespaces/default", content)
             else:
                 self.api.post("/api/v1/namespaces", content)
             accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
-            self.api.until(accounts, lambda found: any(one["metadata"]["name"] == "default" for one in found))
+            self.api.until(accounts, lambda found: any(account["metadata"]["name"] == "default" for account in found))
         for namespace in self.api.get("/api/v1/namespaces")["items"]:
             self.index.put_namespace(namespace["metadata"]["name"], namespace["metadata"]["labels"])
 
     def _make_nodes(self) -> None:
-        """They come up first, then get their taints. At last a pod has to find a label that was put on after all
-        that, which shows that the scheduler has seen it too."""
-        wanted = [made.node(self.dice, f"fake-{number}") for number in range(NODES)]
+        """Create the nodes, then add their taints, then a label. A pod that requires the label shows that the scheduler
+        has seen all changes."""
+        wanted = [random_objects.node(self.rng, f"fake-{number}") for number in range(NODES)]
         for node in wanted:
             labels = node["metadata"]["labels"]
             body = fake_node(node["metadata"]["name"], 8, {})
             self.api.post("/api/v1/nodes", {**body, "metadata": {**body["metadata"], "labels": labels}})
-        self.api.until("/api/v1/nodes", lambda found: all(is_ready(one) and not _taints(one) for one in found))
+        self.api.until("/api/v1/nodes", lambda found: all(is_ready(item) and not _taints(item) for item in found))
         for node in wanted:
             self.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": node["spec"]})
-        self.api.until("/api/v1/nodes", lambda found: all(map(_is_cordoned_throughout, found)))
+        self.api.until("/api/v1/nodes", lambda found: all(map(_has_cordon_taint_if_cordoned, found)))
         self.api.patch("/api/v1/nodes/fake-0", {"metadata": {"labels": {"settled": "yes"}}})
         self.probe(nodeSelector={"settled": "yes"}, **ANYWHERE)
 
     def probe(self, **spec: object) -> None:
-        """Waits until the scheduler places this pod, and takes it away again."""
+        """Wait until the scheduler places this pod, and delete it."""
         pod: Object = {"metadata": {"name": "probe", "namespace": "default"}}
         pod["spec"] = {"containers": [{"name": "main", "image": "none"}], **spec}
         self.api.post(_pods(pod), pod)
@@ -127,46 +132,46 @@ class Cluster:
         self.api.until(_pods(pod), lambda found: not found, fieldSelector="metadata.name=probe")
 
 
-def test_pods_go_where_we_would_allow_them(cluster: Cluster):
-    dice, wrong, bound = cluster.dice, [], 0
+def test_kube_scheduler_places_pods_on_allowed_nodes(cluster: Cluster):
+    rng, problems, bound = cluster.rng, [], 0
     for number in range(10):
-        cluster.place(made.pod(dice, f"placed-{number}"), f"fake-{dice.randrange(NODES)}")
+        cluster.place(random_objects.pod(rng, f"placed-{number}"), f"fake-{rng.randrange(NODES)}")
     for number in range(PODS):
-        pod = made.pod(dice, f"pod-{number}", demands=4)
-        if dice.random() < 0.3:
+        pod = random_objects.pod(rng, f"pod-{number}", demands=4)
+        if rng.random() < 0.3:
             pod["metadata"]["finalizers"] = [STAYS]
-        if dice.random() < 0.6:
-            _pin(pod, f"fake-{dice.randrange(NODES)}")
-        after, problem = cluster.decide(pod)
-        wrong += [problem] if problem else []
+        if rng.random() < 0.6:
+            _pin(pod, f"fake-{rng.randrange(NODES)}")
+        after, problem = cluster.compare(pod)
+        problems += [problem] if problem else []
         bound += "nodeName" in after["spec"]
-        if cluster.placed and dice.random() < 0.4:
-            dice.choice((cluster.take_one_away, cluster.take_one_away, cluster.end_one))()
-    assert not wrong, "\n".join(wrong)
-    assert 0.2 * PODS < bound < 0.9 * PODS  # both answers were put to the test
+        if cluster.placed and rng.random() < 0.4:
+            rng.choice((cluster.delete_random_pod, cluster.delete_random_pod, cluster.complete_random_pod))()
+    assert not problems, "\n".join(problems)
+    assert 0.2 * PODS < bound < 0.9 * PODS  # both outcomes were tested
 
 
-def test_pods_with_claims_go_where_we_would_allow_them(cluster: Cluster):
-    dice, wrong, bound = cluster.dice, [], 0
+def test_kube_scheduler_places_pods_with_claims_on_allowed_nodes(cluster: Cluster):
+    rng, problems, bound = cluster.rng, [], 0
     claims = _make_storage(cluster)
     cluster.probe(volumes=_mounts(["settled"]), **ANYWHERE)
     for number in range(CLAIM_PODS):
-        pod = made.pod(dice, f"with-claims-{number}", demands=1)
+        pod = random_objects.pod(rng, f"with-claims-{number}", demands=1)
         pod["metadata"]["namespace"] = "default"
-        pod["spec"]["volumes"] = _mounts(dice.sample(claims, dice.choice((1, 1, 1, 2))))
-        if dice.random() < 0.6:
-            _pin(pod, f"fake-{dice.randrange(NODES)}")
-        after, problem = cluster.decide(pod)
-        wrong += [problem] if problem else []
+        pod["spec"]["volumes"] = _mounts(rng.sample(claims, rng.choice((1, 1, 1, 2))))
+        if rng.random() < 0.6:
+            _pin(pod, f"fake-{rng.randrange(NODES)}")
+        after, problem = cluster.compare(pod)
+        problems += [problem] if problem else []
         bound += "nodeName" in after["spec"]
-        if dice.random() < 0.3:
-            cluster.take_one_away()
-    assert not wrong, "\n".join(wrong)
+        if rng.random() < 0.3:
+            cluster.delete_random_pod()
+    assert not problems, "\n".join(problems)
     assert 0.1 * CLAIM_PODS < bound < 0.9 * CLAIM_PODS
 
 
 def _make_storage(cluster: Cluster) -> list[str]:
-    """Volumes in zones, drivers with limits and drivers that are not everywhere, and claims that have no volume."""
+    """Create zonal volumes, drivers with limits, drivers on some nodes only, and claims without a volume."""
     api, storage = cluster.api, "/apis/storage.k8s.io/v1"
     for name, strict in (("limited.test", False), ("rare.test", True)):
         spec = {"attachRequired": False, "preventPodSchedulingIfMissing": strict}
@@ -183,9 +188,9 @@ def _make_storage(cluster: Cluster) -> list[str]:
     named = [
         *(_volume(api, f"limited-{number}", "limited.test") for number in range(4)),
         _volume(api, "rare", "rare.test"),
-        _volume(api, "in-zone", "other.test", nodeAffinity=_only(made.ZONE, "In", "a", "c")),
+        _volume(api, "in-zone", "other.test", nodeAffinity=_only(random_objects.ZONE, "In", "a", "c")),
         _volume(api, "not-many", "other.test", nodeAffinity=_only("cards", "NotIn", "many")),
-        _volume(api, "by-label", "other.test", labels={made.ZONE: "a__b"}),
+        _volume(api, "by-label", "other.test", labels={random_objects.ZONE: "a__b"}),
         _volume(api, "once", "other.test", mode="ReadWriteOncePod"),
         _volume(api, "settled", "other.test"),
     ]
@@ -201,7 +206,7 @@ def _make_storage(cluster: Cluster) -> list[str]:
 
 def _volume(api: Api, name: str, driver: str, mode: str = "ReadWriteMany", labels: Object | None = None,
             **spec: object) -> str:  # fmt: skip
-    """With a claim of the same name, for each other only."""
+    """Create a volume and a claim of the same name that are bound to each other."""
     content = {
         "capacity": {"storage": "1Gi"}, "accessModes": [mode], "csi": {"driver": driver, "volumeHandle": name},
         "claimRef": {"namespace": "default", "name": name}, "storageClassName": "", **spec,
@@ -230,12 +235,14 @@ def _is_bound(claim: Object) -> bool:
 
 
 def _pin(pod: Object, node: str) -> None:
-    """To one node, whose bit of the mask is then all that matters."""
+    """Restrict the pod to one node, so that only this node's bit of the mask matters."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     affinity = (
-        pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {made.REQUIRED: {"nodeSelectorTerms": [{}]}})
+        pod["spec"]
+        .setdefault("affinity", {})
+        .setdefault("nodeAffinity", {random_objects.REQUIRED: {"nodeSelectorTerms": [{}]}})
     )
-    for term in affinity[made.REQUIRED]["nodeSelectorTerms"]:
+    for term in affinity[random_objects.REQUIRED]["nodeSelectorTerms"]:
         term["matchFields"] = fields
 
 
@@ -251,8 +258,8 @@ def _taints(node: Object) -> list[Object]:
     return node["spec"].get("taints", [])
 
 
-def _is_cordoned_throughout(node: Object) -> bool:
-    """A controller puts the taint on nodes that are cordoned, a moment later."""
+def _has_cordon_taint_if_cordoned(node: Object) -> bool:
+    """Return whether the taint matches ``unschedulable``. A controller adds the taint later."""
     has_taint = any(taint["key"] == "node.kubernetes.io/unschedulable" for taint in _taints(node))
     return has_taint or not node["spec"].get("unschedulable")
 
@@ -265,4 +272,6 @@ def _is_decided(pod: Object) -> bool:
 
 
 def _message(pod: Object) -> str:
-    return next(one["message"] for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
+    return next(
+        condition["message"] for condition in pod["status"]["conditions"] if condition["type"] == "PodScheduled"
+    )

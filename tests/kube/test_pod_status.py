@@ -1,4 +1,4 @@
-"""What users see on their pods and by ``kubectl gpusquad``, on a real control plane."""
+"""Tests of pod conditions, events and ``kubectl gpusquad`` on a real control plane."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULES = [
      "resources": ["storageclasses", "csinodes", "csidrivers", "volumeattachments"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete"]},
-    # What telling needs, and no more.
+    # For conditions and events.
     {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
 ]  # fmt: skip
@@ -36,7 +36,7 @@ RULES = [
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[ControlPlane]:
-    """Two fake nodes of four cards."""
+    """Control plane with two fake nodes of four cards."""
     with ControlPlane(Settings(fake_nodes=2, gpus_per_node=4, rules=RULES)) as plane:
         yield plane
 
@@ -49,15 +49,15 @@ def _no_pods_are_left(small: ControlPlane) -> Iterator[None]:
     small.admin.until(f"{DEFAULT}/pods", lambda pods: not pods)
 
 
-def make(plane: ControlPlane, name: str, gpus: int = 1, run: str = "", group: str = "", size: int = 0,
-         limit: str = "", **more: object) -> None:  # fmt: skip
+def make_pod(plane: ControlPlane, name: str, gpus: int = 1, run: str = "", group: str = "", size: int = 0,
+         limit: str = "", **extra_spec: object) -> None:  # fmt: skip
     annotations = {RUN_TIME: run, "gpusquad.io/estimate": run} if run else {}
     if limit:
         annotations |= {"gpusquad.io/limit": limit}
     if group:
         annotations |= {"gpusquad.io/group": group, "gpusquad.io/group-size": str(size)}
     container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
-    spec = {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container], **more}
+    spec = {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container], **extra_spec}
     plane.admin.post(f"{DEFAULT}/pods", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
 
 
@@ -68,9 +68,9 @@ def wait_for(plane: ControlPlane, name: str, condition: Callable[[Object], bool]
     return pod
 
 
-def scheduled(pod: Object) -> Object:
+def scheduled_condition(pod: Object) -> Object:
     conditions = pod["status"].get("conditions") or ()
-    return next((one for one in conditions if one["type"] == "PodScheduled"), {})
+    return next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
 
 
 def wait_for_event(plane: ControlPlane, pod: str, reason: str) -> Object:
@@ -80,15 +80,15 @@ def wait_for_event(plane: ControlPlane, pod: str, reason: str) -> Object:
     return events[0]
 
 
-def test_a_pod_that_waits_says_why_and_until_when(small: ControlPlane, tmp_path: Path) -> None:
-    """As a user that may do no more than the rules above."""
+def test_pending_pod_shows_reason_and_queue_position(small: ControlPlane, tmp_path: Path) -> None:
+    """The service runs as a user with only the rights in RULES."""
     with serving(small, tmp_path, "gpusquad"):
         for number in range(2):
-            make(small, f"fill-{number}", 4, "60s")
+            make_pod(small, f"fill-{number}", 4, "60s")
         wait_for(small, "fill-1", lambda pod: pod["spec"].get("nodeName", "") != "")
-        make(small, "late", 4, "10s")
-        pod = wait_for(small, "late", lambda pod: scheduled(pod).get("reason") == "Unschedulable")
-        message = scheduled(pod)["message"]
+        make_pod(small, "late", 4, "10s")
+        pod = wait_for(small, "late", lambda pod: scheduled_condition(pod).get("reason") == "Unschedulable")
+        message = scheduled_condition(pod)["message"]
         assert "needs 4 idle cards" in message
         assert "0 are idle" in message
         assert "position 1 in the queue" in message
@@ -100,33 +100,33 @@ def test_a_pod_that_waits_says_why_and_until_when(small: ControlPlane, tmp_path:
         assert message in small.kubectl("describe", "pod", "late")
 
 
-def test_what_cannot_be_scheduled_says_so(small: ControlPlane, tmp_path: Path) -> None:
+def test_unschedulable_pods_show_their_reason(small: ControlPlane, tmp_path: Path) -> None:
     with serving(small, tmp_path, "gpusquad"):
-        make(small, "huge", 99)
-        make(small, "half-0", 1, group="half", size=3)
-        make(small, "gated", 1, schedulingGates=[{"name": "test/gate"}])
-        huge = wait_for(small, "huge", lambda pod: scheduled(pod) != {})
-        assert "requests 99 GPUs on one node; the largest node has 4" in scheduled(huge)["message"]
-        half = wait_for(small, "half-0", lambda pod: scheduled(pod) != {})
-        assert "gang half: waiting for 2 of 3 pods" in scheduled(half)["message"]
+        make_pod(small, "huge", 99)
+        make_pod(small, "half-0", 1, group="half", size=3)
+        make_pod(small, "gated", 1, schedulingGates=[{"name": "test/gate"}])
+        huge = wait_for(small, "huge", lambda pod: scheduled_condition(pod) != {})
+        assert "requests 99 GPUs on one node; the largest node has 4" in scheduled_condition(huge)["message"]
+        half = wait_for(small, "half-0", lambda pod: scheduled_condition(pod) != {})
+        assert "gang half: waiting for 2 of 3 pods" in scheduled_condition(half)["message"]
         wait_for_event(small, "half-0", "FailedScheduling")
         gated = small.admin.get(f"{DEFAULT}/pods/gated")
-        assert scheduled(gated)["reason"] == "SchedulingGated"
+        assert scheduled_condition(gated)["reason"] == "SchedulingGated"
         assert not small.admin.get(f"{DEFAULT}/events", fieldSelector="involvedObject.name=gated")["items"]
 
 
-def test_a_reserved_gang_shows_its_nodes_until_it_is_bound(small: ControlPlane, tmp_path: Path) -> None:
+def test_reserved_gang_shows_its_nominated_nodes_until_it_is_bound(small: ControlPlane, tmp_path: Path) -> None:
     with serving(small, tmp_path, "gpusquad"):
-        make(small, "first", 2, "8s")
+        make_pod(small, "first", 2, "8s")
         wait_for(small, "first", lambda pod: pod["spec"].get("nodeName", "") != "")
         names = [f"big-{number}" for number in range(4)]
         for name in names:
-            make(small, name, 2, "3s", group="big", size=4)
-        promised = {
+            make_pod(small, name, 2, "3s", group="big", size=4)
+        nominated = {
             name: wait_for(small, name, lambda pod: "nominatedNodeName" in pod["status"])["status"]["nominatedNodeName"]
             for name in names
         }
-        assert sorted(promised.values()) == ["fake-0", "fake-0", "fake-1", "fake-1"]
+        assert sorted(nominated.values()) == ["fake-0", "fake-0", "fake-1", "fake-1"]
         event = wait_for_event(small, "big-0", "Reserved")
         assert "gang big (4 pods): 8 GPUs reserved from" in event["message"]
         assert "on fake-0 (2), fake-1 (2)" in event["message"]
@@ -134,36 +134,36 @@ def test_a_reserved_gang_shows_its_nodes_until_it_is_bound(small: ControlPlane, 
             name: wait_for(small, name, lambda pod: pod["spec"].get("nodeName", "") != "")["spec"]["nodeName"]
             for name in names
         }
-        assert bound == promised
-        ended = wait_for(small, "big-0", lambda pod: scheduled(pod).get("status") == "True")
-        assert "message" not in scheduled(ended)
+        assert bound == nominated
+        ended = wait_for(small, "big-0", lambda pod: scheduled_condition(pod).get("status") == "True")
+        assert "message" not in scheduled_condition(ended)
 
 
-def test_who_runs_into_its_limit_is_told(small: ControlPlane, tmp_path: Path) -> None:
+def test_pod_past_its_time_limit_gets_a_stopped_event(small: ControlPlane, tmp_path: Path) -> None:
     with serving(small, tmp_path, "gpusquad"):
-        make(small, "long", 1, "60s", limit="1s")
+        make_pod(small, "long", 1, "60s", limit="1s")
         event = wait_for_event(small, "long", "Stopped")
         assert event["type"] == "Warning"
         assert "limit" in event["message"]
 
 
-def test_a_dry_run_writes_events_and_nothing_else(small: ControlPlane, tmp_path: Path) -> None:
+def test_dry_run_writes_only_events(small: ControlPlane, tmp_path: Path) -> None:
     with serving(small, tmp_path, "gpusquad", dry_run=True):
-        make(small, "one", 1, "5s")
-        make(small, "huge", 99)
+        make_pod(small, "one", 1, "5s")
+        make_pod(small, "huge", 99)
         assert "dry run: Would assign default/one to fake-" in wait_for_event(small, "one", "WouldSchedule")["message"]
         assert "99 GPUs" in wait_for_event(small, "huge", "WouldWait")["message"]
         for name in ("one", "huge"):
             pod = small.admin.get(f"{DEFAULT}/pods/{name}")
             assert "nodeName" not in pod["spec"]
-            assert scheduled(pod) == {}
+            assert scheduled_condition(pod) == {}
 
 
 # -- kubectl gpusquad --------------------------------------------------------------------------------
 
 
 def address_of_this_machine() -> str:
-    """API servers pass nothing on to loopback."""
+    """Return an address that is not loopback, because API servers do not proxy to loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -176,8 +176,8 @@ def address_of_this_machine() -> str:
 
 
 @contextlib.contextmanager
-def behind_the_api_server(plane: ControlPlane) -> Iterator[Path]:
-    """A service that the API server reaches as gpusquad/gpusquad:http; its home."""
+def service_behind_api_server(plane: ControlPlane) -> Iterator[Path]:
+    """Run a service that the API server reaches as gpusquad/gpusquad:http, and yield its home folder."""
     host, home = address_of_this_machine(), plane.folder / "plugin-home"
     home.mkdir()
     (home / "config.toml").write_text(
@@ -200,7 +200,7 @@ def behind_the_api_server(plane: ControlPlane) -> Iterator[Path]:
 def publish(plane: ControlPlane, host: str, port: int) -> None:
     with contextlib.suppress(Refused):
         plane.admin.post("/api/v1/namespaces", {"metadata": {"name": "gpusquad"}})
-    stand_in(plane, host)
+    make_service_pod(plane, host)
     spec = {"ports": [{"name": "http", "port": 80, "targetPort": port}]}
     plane.admin.post("/api/v1/namespaces/gpusquad/services", {"metadata": {"name": "gpusquad"}, "spec": spec})
     plane.admin.post("/apis/discovery.k8s.io/v1/namespaces/gpusquad/endpointslices", {
@@ -213,8 +213,8 @@ def publish(plane: ControlPlane, host: str, port: int) -> None:
     })  # fmt: skip
 
 
-def stand_in(plane: ControlPlane, host: str) -> None:
-    """API servers pass requests on to addresses of pods only; no kubelet runs this one."""
+def make_service_pod(plane: ControlPlane, host: str) -> None:
+    """Create a pod with the service's address, because API servers proxy only to addresses of pods."""
     folder = "/api/v1/namespaces/gpusquad"
     plane.admin.until(f"{folder}/serviceaccounts", lambda found: bool(found))
     spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "x"}]}
@@ -223,7 +223,7 @@ def stand_in(plane: ControlPlane, host: str) -> None:
 
 
 class Plugin:
-    """kubectl with the plugin on its PATH, as a user has it."""
+    """kubectl with the gpusquad plugin on its PATH."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self._kubectl = str(plane.programs["kubectl"])
@@ -240,28 +240,28 @@ class Plugin:
             command, capture_output=True, text=True, timeout=60, env=self._environment | environment, check=False
         )
 
-    def until(self, words: str, *arguments: str, **environment: str) -> str:
-        """The service hears of pods a little later than the API server."""
+    def until(self, text: str, *arguments: str, **environment: str) -> str:
+        """Repeat the command until its output contains ``text``. The service sees pods later than the API server."""
         deadline = time.monotonic() + 30
         while True:
-            done = self(*arguments, **environment)
-            if done.returncode == 0 and words in done.stdout:
-                return done.stdout
-            assert time.monotonic() < deadline, f"{done.stdout}\n{done.stderr}"
+            process = self(*arguments, **environment)
+            if process.returncode == 0 and text in process.stdout:
+                return process.stdout
+            assert time.monotonic() < deadline, f"{process.stdout}\n{process.stderr}"
             time.sleep(0.5)
 
 
-def test_kubectl_asks_the_service_through_the_api_server(small: ControlPlane, tmp_path: Path) -> None:
+def test_kubectl_plugin_reaches_the_service_through_the_api_server(small: ControlPlane, tmp_path: Path) -> None:
     plugin = Plugin(small, tmp_path)
-    with behind_the_api_server(small) as home:
+    with service_behind_api_server(small) as home:
         token = {"GPUSQUAD_TOKEN": (home / "token").read_text().strip()}
         for number in range(2):
-            make(small, f"fill-{number}", 4, "120s")
+            make_pod(small, f"fill-{number}", 4, "120s")
         wait_for(small, "fill-1", lambda pod: pod["spec"].get("nodeName", "") != "")
-        make(small, "late", 4, "10s")
-        said = plugin.until("late (", "why", "late", "-n", "default", **token)
-        assert "position 1 in the queue" in said
-        assert "needs 4 idle cards" in said
+        make_pod(small, "late", 4, "10s")
+        output = plugin.until("late (", "why", "late", "-n", "default", **token)
+        assert "position 1 in the queue" in output
+        assert "needs 4 idle cards" in output
         answer = json.loads(plugin("why", "pod/late", "--json", **token).stdout)
         assert (answer["state"], answer["position"]) == ("pending", 1)
         assert "starts" in plugin("when", "late", **token).stdout
@@ -270,17 +270,17 @@ def test_kubectl_asks_the_service_through_the_api_server(small: ControlPlane, tm
         pod = small.admin.get(f"{DEFAULT}/pods/fill-0")
         assert job["id"] == pod["metadata"]["annotations"]["gpusquad.io/job"]
         assert plugin("why", "nobody", **token).returncode == 3
-        _falls_back(plugin, small, {})
-    _falls_back(plugin, small, token)
+        _check_fallback(plugin, small, {})
+    _check_fallback(plugin, small, token)
 
 
-def _falls_back(plugin: Plugin, plane: ControlPlane, token: Mapping[str, str]) -> None:
-    """Without a token, or without a service: by what is written on the pod."""
-    wait_for(plane, "late", lambda pod: scheduled(pod) != {})
-    done = plugin("why", "late", **token)
-    assert done.returncode == 0, done.stderr
-    assert "Unschedulable: needs 4 idle cards" in done.stdout
-    assert "the service did not answer" in done.stderr
-    told = json.loads(plugin("why", "late", "--json", **token).stdout)
-    assert told["condition"]["reason"] == "Unschedulable"
-    assert "FailedScheduling" in {event["reason"] for event in told["events"]}
+def _check_fallback(plugin: Plugin, plane: ControlPlane, token: Mapping[str, str]) -> None:
+    """Check the answer from the pod's own status, used without a token or without a service."""
+    wait_for(plane, "late", lambda pod: scheduled_condition(pod) != {})
+    process = plugin("why", "late", **token)
+    assert process.returncode == 0, process.stderr
+    assert "Unschedulable: needs 4 idle cards" in process.stdout
+    assert "the service did not answer" in process.stderr
+    answer = json.loads(plugin("why", "late", "--json", **token).stdout)
+    assert answer["condition"]["reason"] == "Unschedulable"
+    assert "FailedScheduling" in {event["reason"] for event in answer["events"]}
