@@ -15,7 +15,7 @@ from tests.server.rig import JOB_FILE, Rig, error_of
 
 SECRET = "hunter2"
 RAISED = [
-    (Invalid("x.y", "is wrong", "mend it"), 422, "invalid"),
+    (Invalid("x.y", "is wrong", "fix it"), 422, "invalid"),
     (NotFound("gone"), 404, "not_found"),
     (Conflict("in the way"), 409, "conflict"),
     (Forbidden("no"), 403, "forbidden"),

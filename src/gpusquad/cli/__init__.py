@@ -29,7 +29,7 @@ app = typer.Typer(
     cls=_Verbs,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
-    help="GPU scheduler: submit jobs, see why they wait, and test policies on traces.",
+    help="GPU scheduler: submit jobs, see why they wait, and test policies on logs of past jobs.",
 )
 
 

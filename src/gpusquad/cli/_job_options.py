@@ -30,7 +30,8 @@ class JobOptions:
     """A job as described on the command line. None: the option was not given."""
 
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="Job file (YAML or JSON). Use - for stdin.", show_default=False)
+        str | None,
+        typer.Argument(metavar="FILE", help="Job file (YAML or JSON); - reads standard input.", show_default=False),
     ] = None
     name: Annotated[
         Text,
@@ -38,7 +39,7 @@ class JobOptions:
             "--name",
             "-n",
             metavar="NAME",
-            help="Name of the job. Default: taken from the file or the command.",
+            help="Name of the job. Default: the name in the job file, otherwise derived from the file name or command.",
             rich_help_panel=_RUNS,
         ),
     ] = None
@@ -48,7 +49,7 @@ class JobOptions:
             "--set",
             "-s",
             metavar="NAME=VALUE",
-            help="Set the parameter ${NAME} of the job file. Can be repeated.",
+            help="Set the parameter that the job file uses as ${NAME}. Can be repeated.",
             rich_help_panel=_RUNS,
         ),
     ] = None
@@ -58,7 +59,7 @@ class JobOptions:
             "--env",
             "-e",
             metavar="NAME[=VALUE]",
-            help="Set an environment variable. Without a value, pass on the one of this shell. Can be repeated.",
+            help="Set an environment variable of the job. Default for VALUE: its value in this shell. Can be repeated.",
             rich_help_panel=_RUNS,
         ),
     ] = None
@@ -67,7 +68,7 @@ class JobOptions:
         typer.Option(
             "--secret",
             metavar="NAME[=VARIABLE]",
-            help="Pass a secret in an environment variable. Default for VARIABLE: NAME. Can be repeated.",
+            help="Pass a stored secret in an environment variable. Default for VARIABLE: NAME. Can be repeated.",
             rich_help_panel=_RUNS,
             autocompletion=_complete.secrets,
         ),
@@ -80,7 +81,7 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="DIR",
-            help="Working directory. Default: the current directory, or that of the image.",
+            help="Working directory. Default: the current directory; with an image, the image's own.",
             rich_help_panel=_RUNS,
         ),
     ] = None
@@ -91,7 +92,7 @@ class JobOptions:
             "-g",
             metavar="N",
             callback=_check_gpus,
-            help="GPUs per task, or auto to choose the number from past runs.",
+            help="Whole GPUs per task, or auto to choose the number from past runs. Default: 0.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
@@ -102,21 +103,32 @@ class JobOptions:
             "-t",
             min=1,
             metavar="N",
-            help="Number of tasks. They start together. Default: 1.",
+            help="Number of tasks. They start together or not at all. Default: 1.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
     cpu: Annotated[
-        Text, typer.Option(metavar="CORES", help="CPU cores per task, for example 4 or 500m.", rich_help_panel=_NEEDS)
+        Text,
+        typer.Option(
+            metavar="CORES",
+            help="CPU cores per task, for example 4, or 500m for half a core. Default: no limit.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     memory: Annotated[
-        Text, typer.Option(metavar="SIZE", help="Main memory per task, for example 64GiB.", rich_help_panel=_NEEDS)
+        Text,
+        typer.Option(
+            metavar="SIZE",
+            help="Main memory (RAM) per task, for example 64GiB. Default: no limit.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     share_memory: Annotated[
         Text,
         typer.Option(
             metavar="SIZE",
-            help="Use part of one GPU: memory quota per task, for example 10GiB or 30%.",
+            help="Share one GPU with other jobs: GPU memory per task, for example 10GiB or 30%. "
+            "Default: as --share-sm.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
@@ -124,7 +136,8 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="RATIO",
-            help="Use part of one GPU: guaranteed fraction of its SMs, for example 0.25 or 25%.",
+            help="Share one GPU with other jobs: guaranteed fraction of its SMs, for example 0.25 or 25%. "
+            "Default: none.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
@@ -132,35 +145,42 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="CLASS",
-            help="Use part of one GPU: shared (beside other jobs) or isolated (time-sliced). Default: shared.",
+            help="With --share-memory or --share-sm: shared (runs concurrently with other jobs) or isolated "
+            "(time-sliced). Default: shared.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
     gpu_model: Annotated[
         Texts,
         typer.Option(
-            metavar="MODEL", help="Use only this GPU model. Repeat it to allow several.", rich_help_panel=_NEEDS
+            metavar="MODEL",
+            help="GPU model, as shown by gpusquad nodes. Default: any. Repeat the option to allow several.",
+            rich_help_panel=_NEEDS,
         ),
     ] = None
     gpu_memory: Annotated[
         Text,
         typer.Option(
             metavar="SIZE",
-            help="Minimum memory of each GPU, for example 40GiB, or auto to choose it from past runs.",
+            help="Minimum memory of each GPU, for example 40GiB, or auto to choose it from past runs. Default: any.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
     card: Annotated[
         Text,
         typer.Option(
-            metavar="CARD", help="Run on this card only.", rich_help_panel=_NEEDS, autocompletion=_complete.cards
+            metavar="CARD",
+            help="Run only on the card with this ID (see gpusquad nodes --cards). Default: any.",
+            rich_help_panel=_NEEDS,
+            autocompletion=_complete.cards,
         ),
     ] = None
     estimate: Annotated[
         Text,
         typer.Option(
             metavar="TIME",
-            help="Expected run time, for example 2h. It never stops the job (see --limit).",
+            help="Expected run time, for example 90s or 2h. It never stops the job (see --limit). "
+            "Default: from past runs.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -168,7 +188,7 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="FILE",
-            help="JSON file with an offline estimate, as saved by gpusquad.estimate.",
+            help="JSON file with an offline estimate, saved with the Python module gpusquad.estimate. Default: none.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -176,7 +196,7 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="TIME",
-            help="Time limit, for example 4h. The job is stopped after it. Default: none.",
+            help="Run time after which the job is stopped, for example 4h. Default: none.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -195,7 +215,8 @@ class JobOptions:
         Texts,
         typer.Option(
             metavar="GOAL=VALUE",
-            help="SLO: p99=20ms, throughput=100/s, availability=99.9% or deadline=6h. Can be repeated.",
+            help="Service level objective: p99=20ms (latency), throughput=100/s, availability=99.9% or deadline=6h "
+            "(after submission). Can be repeated.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -208,18 +229,25 @@ class JobOptions:
             autocompletion=_complete.tenants,
         ),
     ] = None
-    queue: Annotated[Text, typer.Option(metavar="NAME", help="Queue of the tenant.", rich_help_panel=_TREATED)] = None
+    queue: Annotated[
+        Text,
+        typer.Option(
+            metavar="NAME", help="Label for your own use. It does not affect scheduling.", rich_help_panel=_TREATED
+        ),
+    ] = None
     lane: Annotated[
         Text,
         typer.Option(
-            metavar="NAME", help="Lane of the job. Default: chosen by the lane rules.", rich_help_panel=_TREATED
+            metavar="NAME",
+            help="Lane: a class of jobs with its own limits. Default: chosen by the mode's lane rules.",
+            rich_help_panel=_TREATED,
         ),
     ] = None
     app: Annotated[
         Text,
         typer.Option(
             metavar="NAME",
-            help="Application name. Jobs with the same name share measurements and predictions.",
+            help="Application. Jobs with the same application share measurements and predictions. Default: none.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -227,7 +255,8 @@ class JobOptions:
         Texts,
         typer.Option(
             metavar="JOB[:ON]",
-            help="Start only after JOB succeeded. Append :failure or :any for other outcomes. Can be repeated.",
+            help="Start only after JOB has succeeded (JOB:failure: ended without success; JOB:any: ended). "
+            "Can be repeated.",
             rich_help_panel=_TREATED,
             autocompletion=_complete.jobs,
         ),
@@ -235,14 +264,14 @@ class JobOptions:
     retries: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="N", help="Retry a failed job up to N times. Default: 0.", rich_help_panel=_TREATED
+            min=0, metavar="N", help="Retry the job up to N times if it fails. Default: 0.", rich_help_panel=_TREATED
         ),
     ] = None
     checkpoint_every: Annotated[
         Text,
         typer.Option(
             metavar="TIME",
-            help="Interval at which the job saves its state, for example 10m. Default: never.",
+            help="Interval at which the program saves its state, for example 10m. Default: never.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -250,7 +279,7 @@ class JobOptions:
         bool | None,
         typer.Option(
             "--preemptible/--not-preemptible",
-            help="Allow or forbid preemption of the job. Default: allow.",
+            help="Whether the job may be stopped for another job and restarted later. Default: --preemptible.",
             rich_help_panel=_TREATED,
         ),
     ] = None
@@ -258,7 +287,8 @@ class JobOptions:
         Texts,
         typer.Option(
             metavar="KIND",
-            help="Send a notice on this event, for example failed. Can be repeated.",
+            help="Send a notice on this event, for example started or failed. Default: your notice rules. "
+            "Can be repeated.",
             rich_help_panel=_TREATED,
         ),
     ] = None

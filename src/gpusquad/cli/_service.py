@@ -11,12 +11,12 @@ from gpusquad.cli import _complete
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the API answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer of the service as JSON.")]
 JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="Job ID, the start or end of one, or a job name.",
+        help="Job ID, six or more characters from its start or end, or job name.",
         autocompletion=_complete.jobs,
         show_default=False,
     ),
@@ -25,12 +25,12 @@ JobsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="JOB…",
-        help="Job IDs, their starts or ends, or job names.",
+        help="Job IDs, six or more characters from their start or end, or job names.",
         autocompletion=_complete.jobs,
         show_default=False,
     ),
 ]
-Cause = Annotated[str, typer.Option(metavar="TEXT", help="Reason, recorded with the action.")]
+Cause = Annotated[str, typer.Option(metavar="TEXT", help="Reason for this action, recorded with it.")]
 
 
 def connect() -> Client:

@@ -18,7 +18,7 @@ def cancel(
         list[str] | None,
         typer.Argument(
             metavar="JOB…",
-            help="Job IDs, their starts or ends, or job names.",
+            help="Job IDs, six or more characters from their start or end, or job names.",
             autocompletion=_complete.jobs,
             show_default=False,
         ),
@@ -26,7 +26,7 @@ def cancel(
     group: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="GROUP", help="Cancel all unfinished jobs of this group, as printed by submit. Can be repeated."
+            metavar="GROUP", help="Cancel all unfinished jobs of a sweep. submit prints the group ID. Can be repeated."
         ),
     ] = None,
     cause: Cause = "",

@@ -13,12 +13,17 @@ from gpusquad.cli._service import AsJson, Cause, connect
 def drain(
     node: Annotated[
         list[str],
-        typer.Argument(metavar="NODE…", help="Node names.", autocompletion=_complete.nodes, show_default=False),
+        typer.Argument(
+            metavar="NODE…",
+            help="Node names, as shown by gpusquad nodes.",
+            autocompletion=_complete.nodes,
+            show_default=False,
+        ),
     ],
     cause: Cause = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start no new jobs on nodes. Running jobs finish; unlike kubectl drain, this evicts none."""
+    """Start no new jobs on nodes. Running jobs finish: unlike kubectl drain, this stops none."""
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._sanitize import one_line
 

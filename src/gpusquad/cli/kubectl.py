@@ -52,7 +52,7 @@ def main() -> None:
 @app.command()
 def why(pod: Pod, namespace: Namespace = "", as_json: AsJson = False, kubeconfig: Kubeconfig = "",
         context: Context = "", service: Service = "") -> None:  # fmt: skip
-    """Explain why a pod has not started: every reason, with numbers and remedies."""
+    """Explain why a pod has not started: every reason, with numbers and what would help."""
     from gpusquad.cli.why import show_why
 
     _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, show_why, as_json)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpusquad.cli._measure_run import MeasureOptions, MeasureOutcome
     from gpusquad.measure.series_files import StoredSeries
 
-SUMMARY = "Measure how workloads slow each other down on one card, which should be idle."
+SUMMARY = "Measure how workloads (programs) slow each other down on one card. The card should be idle."
 NONE = "none"
 _WHAT, _HOW, _WHERE, _OUT = "Workloads", "Method", "Machine", "Output"
 
@@ -42,7 +42,10 @@ Png = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.", rich_help_panel=_OUT)]
 Folder = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder of the series. Default: interference in gpusquad's home.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Folder of the series. Default: interference in gpusquad's home folder (~/.gpusquad)."
+    ),
 ]
 File = Annotated[str, typer.Argument(metavar="FILE", help="Series file.", autocompletion=_files, show_default=False)]
 
@@ -56,7 +59,7 @@ def _measure(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Workloads of the catalogue, or none. Default: all.",
+            help="Built-in workloads to measure, or none. Default: all, or none with --workload.",
             autocompletion=_names,
             rich_help_panel=_WHAT,
         ),
@@ -71,27 +74,36 @@ def _measure(
         str,
         typer.Option(
             metavar="REGEX",
-            help="Regular expression for output lines that report a step; the first group is its number.",
+            help="Regular expression for output lines that report a step; the first group, if any, is the step "
+            "number. Default: lines such as step 45.",
             rich_help_panel=_WHAT,
         ),
     ] = "",
     triples: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Also measure N sets of three workloads.", rich_help_panel=_WHAT)
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Also measure N sets of three workloads, not only pairs.", rich_help_panel=_WHAT
+        ),
     ] = 0,
     splits: Annotated[
         bool,
         typer.Option(
-            "--splits", help="Also measure with 25, 50 and 75 % of the SMs (MPS only).", rich_help_panel=_WHAT
+            "--splits",
+            help="Also measure with 25, 50 and 75 % of the SMs. Requires --sharing mps.",
+            rich_help_panel=_WHAT,
         ),
     ] = False,
     sharing: Annotated[
         Literal["time-slicing", "mps"],
-        typer.Option(help="Method by which the workloads share the card.", rich_help_panel=_HOW),
+        typer.Option(
+            help="How the workloads share the card: alternately, or concurrently through NVIDIA MPS.",
+            rich_help_panel=_HOW,
+        ),
     ] = "time-slicing",
     memory: Annotated[
         str | None,
         typer.Option(
-            metavar="12GB",
+            metavar="SIZE",
             help="Measure as if the card had this much memory, for example 12GB. Default: all of it.",
             rich_help_panel=_HOW,
         ),
@@ -99,48 +111,60 @@ def _measure(
     repeats: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Windows per cell. 5 are enough to test for significance.", rich_help_panel=_HOW
+            min=1,
+            metavar="N",
+            help="Number of time windows measured for each combination of workloads. "
+            "5 are enough to test for significance.",
+            rich_help_panel=_HOW,
         ),
     ] = 5,
-    window: Annotated[str, typer.Option(metavar="TIME", help="Length of a window.", rich_help_panel=_HOW)] = "1s",
+    window: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="Length of one time window, for example 500ms or 2s.", rich_help_panel=_HOW),
+    ] = "1s",
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="10m",
-            help="Stop after this time, for example 10m. The most important cells come first. Default: no limit.",
+            metavar="TIME",
+            help="Stop after this time, for example 10m. The most important combinations are measured first. "
+            "Default: no limit.",
             rich_help_panel=_HOW,
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Continue the last interrupted series with the same settings.", rich_help_panel=_HOW
+            "--resume", help="Continue the last unfinished series that has the same options.", rich_help_panel=_HOW
         ),
     ] = False,
     engine: Annotated[
         Literal["local", "kubernetes"],
-        typer.Option(help="Measure on this machine or in a pod.", rich_help_panel=_WHERE),
+        typer.Option(help="Measure on this machine (local) or in a pod (kubernetes).", rich_help_panel=_WHERE),
     ] = "local",
     card: Annotated[
-        str, typer.Option(metavar="N|UUID", help="Index or UUID of the card.", rich_help_panel=_WHERE)
+        str,
+        typer.Option(metavar="N|UUID", help="Index of the card on its machine, or its UUID.", rich_help_panel=_WHERE),
     ] = "0",
     image: Annotated[
         str | None,
         typer.Option(
-            metavar="IMAGE", help="Container image of the pod, with gpusquad and PyTorch.", rich_help_panel=_WHERE
+            metavar="IMAGE",
+            help="Container image of the pod, with gpusquad and PyTorch. Required with --engine kubernetes.",
+            rich_help_panel=_WHERE,
         ),
     ] = None,
     namespace: Annotated[
         str, typer.Option(metavar="NAME", help="Namespace of the pod.", rich_help_panel=_WHERE)
     ] = "default",
     node: Annotated[
-        str, typer.Option(metavar="NAME", help="Node of the pod. Default: any.", rich_help_panel=_WHERE)
+        str, typer.Option(metavar="NAME", help="Kubernetes node of the pod. Default: any.", rich_help_panel=_WHERE)
     ] = "",
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Save the series in this folder. Default: interference in gpusquad's home.",
+            help="Save the series (all results of this run) in this folder. "
+            "Default: interference in gpusquad's home folder (~/.gpusquad).",
             rich_help_panel=_OUT,
         ),
     ] = None,
@@ -148,7 +172,7 @@ def _measure(
     png: Png = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how workloads slow each other down on one card. The card should be idle."""
+    """Measure how workloads (programs) slow each other down on one card. The card should be idle."""
     if context.invoked_subcommand is not None:
         return
     from gpusquad.cli._measure_run import MeasureOptions, read_commands, run

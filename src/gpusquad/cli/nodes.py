@@ -15,7 +15,7 @@ def nodes(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List nodes with their free resources, or their cards."""
+    """List nodes with their free resources, or the cards (GPUs) of all nodes."""
     client = connect()
     found: Any = client.cluster.nodes()
     if as_json:

@@ -13,18 +13,22 @@ from gpusquad.cli._service import AsJson, connect, print_json
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-SUMMARY = "Show and change the scheduling policies and how cards are divided. Without a subcommand, show them."
+SUMMARY = "Show and change the scheduling policies, and how jobs share a card. Without a subcommand, show the policies."
 ALL = "all"
 """Stands for all cards in ``--card``."""
 
 Mode = Annotated[
-    str | None, typer.Argument(metavar="MODE", help="Mode: a named set of policies.", autocompletion=_complete.modes)
+    str | None,
+    typer.Argument(
+        metavar="MODE", help="Mode, a named set of policies (see gpusquad policies).", autocompletion=_complete.modes
+    ),
 ]
 Chosen = Annotated[
     str | None,
     typer.Argument(
         metavar="MODE|DIVIDE",
-        help="Mode: a named set of policies. With --card: divide policy, for example slo or hybrid:alpha=0.5.",
+        help="Mode, a named set of policies (see gpusquad policies). "
+        "With --card: divide policy, for example slo or hybrid:alpha=0.5.",
         autocompletion=_complete.modes_or_divides,
     ),
 ]
@@ -32,30 +36,41 @@ Cards = Annotated[
     list[str] | None,
     typer.Option(
         "--card", "-c", metavar="CARD", autocompletion=_complete.cards,
-        help="Card: ID, UUID or its start, NODE/0, 0 if there is only one node, or all. Can be repeated.",
+        help="Card: its ID or UUID, the start of one, NODE/INDEX, INDEX if there is only one node, or all. "
+        "Can be repeated.",
     ),
 ]  # fmt: skip
-Order = Annotated[str | None, typer.Option(metavar="NAME", help="Order policy, instead of the mode's.")]
+Order = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Order policy: which job is next. Replaces the mode's.")
+]
 Plan = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Plan policy, for example easy:backfill=shortest, instead of the mode's."),
+    typer.Option(
+        metavar="NAME",
+        help="Plan policy: reservations and backfill, for example easy:backfill=shortest. Replaces the mode's.",
+    ),
 ]
-Place = Annotated[str | None, typer.Option(metavar="NAME", help="Place policy, instead of the mode's.")]
+Place = Annotated[str | None, typer.Option(metavar="NAME", help="Place policy: on which cards. Replaces the mode's.")]
 Preempt = Annotated[
     Literal["none", "priority", "order"] | None,
-    typer.Option(help="Rule by which jobs may preempt running ones, instead of the mode's."),
+    typer.Option(
+        help="Which jobs may preempt running ones: none, those of a higher priority class, or also those first in "
+        "order. Replaces the mode's."
+    ),
 ]
 MinRun = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Minimum run time before a job can be preempted, instead of the mode's."),
+    typer.Option(
+        metavar="TIME", help="Minimum run time before a job can be preempted, for example 10m. Replaces the mode's."
+    ),
 ]
 MostPerJob = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Maximum number of preemptions per job, instead of the mode's.")
+    int | None, typer.Option(min=0, metavar="N", help="Maximum number of preemptions per job. Replaces the mode's.")
 ]
 
 
 def show(card: Cards = None, as_json: AsJson = False) -> None:
-    """Show the current policies, or how cards are divided among their jobs."""
+    """Show the current policies. With --card: show how a card is divided among its jobs."""
     client = connect()
     if card:
         _show_cards(client, card, as_json)
@@ -79,17 +94,22 @@ policy.command("show")(show)
 def _set(
     chosen: Chosen = None,
     card: Cards = None,
-    reset: Annotated[bool, typer.Option("--reset", help="With --card: return to the mode's divide policy.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="With --card: use the mode's divide policy again.")] = False,
     order: Order = None,
     plan: Plan = None,
     place: Place = None,
     preempt: Preempt = None,
     min_run: MinRun = None,
     most_per_job: MostPerJob = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Reason, stored with the revision.")] = "",
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason for the change, shown by gpusquad policy history.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Change the scheduling policies, or the divide policy of cards. Running jobs continue."""
+    """Change the scheduling policies, or with --card the divide policy of cards. Running jobs continue.
+
+    Without MODE, omitted options keep their values. With MODE, they are those of the mode.
+    """
     if card or reset:
         others = (order, plan, place, preempt, min_run, most_per_job)
         _divide(card or [], chosen, reset, note, as_json, no_other_options=all(value is None for value in others))
@@ -116,7 +136,7 @@ def _preview(
     most_per_job: MostPerJob = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how other policies would affect the current queue. Nothing is changed."""
+    """Show how other policies would affect the current queue, without changing them."""
     client = connect()
     answer: Any = client.policy.preview(_changes(mode, order, plan, place, preempt, min_run, most_per_job))
     if as_json:
@@ -139,12 +159,12 @@ def _history(
             "-c",
             metavar="CARD",
             autocompletion=_complete.cards,
-            help="Show changes of this card's divide policy, or of all cards.",
+            help="Show the changes of this card's divide policy, or with all, of all cards.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the changes of the scheduling policies, or of a card's divide policy."""
+    """List the changes of the scheduling policies, or with --card of a card's divide policy."""
     client = connect()
     if card is not None:
         divides: Any = _revisions(client, card, limit)

@@ -16,21 +16,28 @@ INTERVAL_S = 2.0
 
 
 def queue(
-    mine: Annotated[bool, typer.Option("--mine/--all", help="Show only your jobs, or those of all users.")] = False,
+    mine: Annotated[
+        bool, typer.Option("--mine/--all", help="Show only your own jobs, or the jobs of all users.")
+    ] = False,
     tenant: Annotated[
-        str, typer.Option(metavar="NAME", help="Show only jobs of this tenant.", autocompletion=_complete.tenants)
+        str,
+        typer.Option(
+            metavar="NAME", help="Show only jobs of this tenant. Default: all.", autocompletion=_complete.tenants
+        ),
     ] = "",
     state: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="STATE", help="Show only jobs in this state. Can be repeated.", autocompletion=_complete.states
+            metavar="STATE",
+            help="Show only jobs in this state, for example held. Default: all. Can be repeated.",
+            autocompletion=_complete.states,
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most N pending jobs.")] = 50,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every two seconds.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every two seconds until interrupted.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show running and pending jobs with reasons and forecasts."""
+    """Show running and pending jobs: where they run or why they wait, and when they are expected to end or start."""
     client = connect()
     selection = _QueueSelection(client, mine, tenant, state or [], limit)
     if watch:

@@ -8,12 +8,15 @@ import typer
 
 Host = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1, or server.host in config.toml."),
+    typer.Option(
+        metavar="ADDRESS", help="Address to listen on. Default: server.host in config.toml, otherwise 127.0.0.1."
+    ),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
-        metavar="PORT", help="Port to listen on; 0 chooses a free one. Default: 7070, or server.port in config.toml."
+        metavar="PORT",
+        help="Port to listen on; 0 chooses a free one. Default: server.port in config.toml, otherwise 7070.",
     ),
 ]
 DatabaseUrl = Annotated[
@@ -21,14 +24,15 @@ DatabaseUrl = Annotated[
     typer.Option(
         "--database",
         metavar="URL",
-        help="Database, for example postgresql://… Default: a SQLite file in gpusquad's home.",
+        help="Database, for example postgresql://USER@HOST/NAME. Default: a SQLite file in the service's home folder.",
     ),
 ]
 Simulate = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Simulate N cards, to try gpusquad without GPUs. Default: real GPUs; 8 simulated cards if there are none.",
+        help="Simulate N GPUs; jobs are still real processes. "
+        "Default: use the real GPUs, or simulate 8 if there are none.",
     ),
 ]
 
@@ -36,7 +40,7 @@ Kubeconfig = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Schedule the pods of the Kubernetes cluster in this kubeconfig. Default: run jobs on this machine.",
+        help="Schedule the pods of the Kubernetes cluster in this kubeconfig file. Default: run jobs on this machine.",
     ),
 ]
 
@@ -49,7 +53,7 @@ def serve(
     kubeconfig: Kubeconfig = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run the service until it is stopped. Running jobs continue afterwards; the next start takes them over."""
+    """Run the service in the foreground until it is stopped. Jobs continue; the next start takes them over."""
     from gpusquad.app.config import home_folder, load_config
     from gpusquad.app.service import Service
     from gpusquad.server.logging import configure

@@ -12,13 +12,16 @@ _POLICIES, _TRACE, _OUT = "Policies", "Trace and cluster", "Output"
 
 def simulate(
     trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="Trace file. It may be compressed (.gz).", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="TRACE", help="Trace: a log of past jobs. It may be compressed (.gz).", show_default=False
+        ),
     ],
     cluster: Annotated[
         str | None,
         typer.Option(
             metavar="NODESxGPUS|FILE",
-            help="Cluster, for example 4x8 for 4 nodes with 8 GPUs, or a cluster file. Default: the one in the trace.",
+            help="Cluster: 4x8 for 4 nodes with 8 GPUs each, or a cluster file (TOML). Default: the one in the trace.",
             rich_help_panel=_TRACE,
         ),
     ] = None,
@@ -30,7 +33,12 @@ def simulate(
         ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of failing.", rich_help_panel=_TRACE)
+        bool,
+        typer.Option(
+            "--skip-bad",
+            help="Skip invalid lines and report their number. Default: stop at the first.",
+            rich_help_panel=_TRACE,
+        ),
     ] = False,
     limit: Annotated[
         int | None,
@@ -39,75 +47,90 @@ def simulate(
     incidents: Annotated[
         Path | None,
         typer.Option(
-            help='File of card and node failures, one event per line: {"at": 3600, "card": "n0/1", "ok": false}',
+            help='File of card and node failures, one JSON event per line (at: seconds of the trace): {"at": 3600, '
+            '"card": "n0/1", "ok": false}',
             rich_help_panel=_TRACE,
         ),
     ] = None,
     pairs: Annotated[
         Path | None,
         typer.Option(
-            help="Measured slowdown of pairs on one card: a file of gpusquad measure, or Gavel's JSON. "
+            help="File of measured slowdowns of pairs of jobs on one card, from gpusquad measure or Gavel's JSON. "
             "Default: computed from the jobs' profiles.",
             rich_help_panel=_TRACE,
         ),
     ] = None,
     pairs_gpu: Annotated[
-        str, typer.Option(help="GPU model whose pairs to use from Gavel's file.", rich_help_panel=_TRACE)
+        str, typer.Option(help="GPU model to select in a Gavel file of --pairs.", rich_help_panel=_TRACE)
     ] = "v100",
     event_order: Annotated[
         Literal["batch", "reference"],
         typer.Option(
-            help="Order of events at the same instant. Use reference to reproduce the SWF reference waits.",
+            help="Order of events at the same instant. Use reference to reproduce the published wait times of SWF "
+            "logs.",
             rich_help_panel=_TRACE,
         ),
     ] = "batch",
-    mode: Annotated[str, typer.Option(help="Mode: a name, or a .toml file.", rich_help_panel=_POLICIES)] = "fifo",
+    mode: Annotated[
+        str, typer.Option(help="Mode, a named set of policies, or a .toml file.", rich_help_panel=_POLICIES)
+    ] = "fifo",
     order: Annotated[
-        str | None, typer.Option(help="Order policy. Default: the mode's.", rich_help_panel=_POLICIES)
+        str | None,
+        typer.Option(help="Order policy: which job is next. Default: the mode's.", rich_help_panel=_POLICIES),
     ] = None,
     plan: Annotated[
         str | None,
         typer.Option(
-            help="Plan policy, for example easy:backfill=shortest. Default: the mode's.", rich_help_panel=_POLICIES
+            help="Plan policy: reservations and backfill, for example easy:backfill=shortest. Default: the mode's.",
+            rich_help_panel=_POLICIES,
         ),
     ] = None,
     place: Annotated[
-        str | None, typer.Option(help="Place policy. Default: the mode's.", rich_help_panel=_POLICIES)
+        str | None, typer.Option(help="Place policy: on which cards. Default: the mode's.", rich_help_panel=_POLICIES)
     ] = None,
     preempt: Annotated[
         Literal["none", "priority", "order"] | None,
         typer.Option(
-            help="Rule by which jobs may preempt running ones. Default: the mode's.", rich_help_panel=_POLICIES
+            help="Which jobs may preempt running ones: none, those of a higher priority class, or also those first "
+            "in order. Default: the mode's.",
+            rich_help_panel=_POLICIES,
         ),
     ] = None,
     lanes: Annotated[
-        Path | None, typer.Option(help="File of lane rules. Default: the mode's.", rich_help_panel=_POLICIES)
+        Path | None,
+        typer.Option(
+            help="File with the rules that assign jobs to lanes. Default: the mode's rules.", rich_help_panel=_POLICIES
+        ),
     ] = None,
     preemptible: Annotated[
         str | None,
         typer.Option(
-            metavar="LANE,…", help="Lanes whose jobs can be preempted. Default: the mode's.", rich_help_panel=_POLICIES
+            metavar="LANE,…",
+            help="Lanes (classes of jobs) whose jobs can be preempted. Default: the mode's.",
+            rich_help_panel=_POLICIES,
         ),
     ] = None,
     estimates: Annotated[
         Literal["user", "exact", "predict"] | None,
         typer.Option(
-            help="Run times that the scheduler uses. Default: the mode's, otherwise user if every job has an "
-            "estimate, otherwise exact.",
+            help="Run times that the scheduler plans with: estimates of the users, exact ones, or predictions. "
+            "Default: the mode's, otherwise user if every job has an estimate, otherwise exact.",
             rich_help_panel=_POLICIES,
         ),
     ] = None,
     predictor: Annotated[
         str | None,
         typer.Option(
-            help="Predictor, for example history or recent:last=3. Default: the mode's.", rich_help_panel=_POLICIES
+            help="Predictor of run times, for example history or recent:last=3. Default: the mode's.",
+            rich_help_panel=_POLICIES,
         ),
     ] = None,
     compare: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Compare modes or order+plan+place combinations such as las+easy+spread.",
+            help="Run the trace with each of these modes or order+plan+place combinations, for example "
+            "fifo,las+easy+spread, and compare them.",
             rich_help_panel=_POLICIES,
         ),
     ] = None,
@@ -116,7 +139,7 @@ def simulate(
         Path | None, typer.Option(help="Write a report with plots to this HTML file.", rich_help_panel=_OUT)
     ] = None,
     jobs_out: Annotated[
-        Path | None, typer.Option(help="Write one row per job to this CSV file.", rich_help_panel=_OUT)
+        Path | None, typer.Option(help="Write a CSV file with one row per job.", rich_help_panel=_OUT)
     ] = None,
     dump: Annotated[
         Path | None,
@@ -128,12 +151,12 @@ def simulate(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="Take the snapshot before the first decision at or after this time of the trace.",
+            help="Take the snapshot before the first decision at or after this time of the trace, in seconds.",
             rich_help_panel=_OUT,
         ),
     ] = None,
 ) -> None:
-    """Run a trace through the scheduler in virtual time."""
+    """Run a trace (a log of past jobs) through the scheduler in virtual time."""
     from gpusquad.cli._choices import Overrides, choices
     from gpusquad.cli._output import Files, show
     from gpusquad.cli._simulation import SimulationInput, SnapshotRequest, run

@@ -8,7 +8,7 @@ from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
 
 
 def story(job: JobArgument, as_json: AsJson = False) -> None:
-    """List the events of a job with time, cause and actor."""
+    """List the events of a job: what happened, when, why, and who caused it."""
     client = connect()
     events: Any = client.jobs.story(job)
     if as_json:

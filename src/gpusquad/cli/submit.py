@@ -26,21 +26,25 @@ def _submit(
         bool,
         typer.Option(
             "--wait",
-            help="Wait until the job ends. The exit code is 0 if it succeeded, otherwise 1.",
+            help="Wait until the job ends. Exit with code 0 if it succeeded, otherwise with 1.",
             rich_help_panel=_AFTER,
         ),
     ] = False,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Like --wait, and print the output of the job.", rich_help_panel=_AFTER),
+        typer.Option(
+            "--follow", "-f", help="Wait as with --wait, and print the output of the job.", rich_help_panel=_AFTER
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Submit nothing; show the plan as gpusquad whatif does.")
+        bool, typer.Option("--dry-run", help="Submit nothing. Show the same plan as gpusquad whatif.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only job IDs.", rich_help_panel=_AFTER)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job file or a command and print the plan.
+    """Submit a job file or a command, and show when and where it is expected to run.
+
+    Options override the fields of the job file.
 
     gpusquad submit train.yaml --set lr=0.1
 

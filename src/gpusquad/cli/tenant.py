@@ -10,7 +10,7 @@ from gpusquad.cli import _complete
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
-SUMMARY = "Show and change tenants and their limits. Without a subcommand, list them."
+SUMMARY = "Show and change tenants, the owners of quotas. Without a subcommand, list them."
 NONE = "none"
 
 
@@ -30,24 +30,52 @@ tenant.command("list")(show)
 @tenant.command("set")
 def _set(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Tenant.", autocompletion=_complete.tenants, show_default=False)
+        str,
+        typer.Argument(
+            metavar="NAME", help="Name of the tenant.", autocompletion=_complete.tenants, show_default=False
+        ),
     ],
-    weight: Annotated[str | None, typer.Option(metavar="NUMBER", help="Weight in fair sharing.")] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Weight in fair sharing, greater than 0. A new tenant has 1.")
+    ] = None,
     guaranteed: Annotated[
-        str | None, typer.Option(metavar="N|none", help="GPUs that the tenant can always reclaim.")
+        str | None,
+        typer.Option(
+            metavar="N|none",
+            help="Number of GPUs that the tenant can always get back from other tenants. none: no guarantee.",
+        ),
     ] = None,
-    limit: Annotated[str | None, typer.Option(metavar="N|none", help="Maximum number of GPUs of the tenant.")] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|none", help="Maximum number of GPUs that the tenant may use at the same time. none: no limit."
+        ),
+    ] = None,
     reclaim: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time the tenant waits before it reclaims its guaranteed GPUs.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time, for example 5m, that a job must wait before guaranteed GPUs are reclaimed for it. "
+            "A new tenant has 0.",
+        ),
     ] = None,
-    max_pending: Annotated[str | None, typer.Option(metavar="N|none", help="Maximum number of pending jobs.")] = None,
-    on_hang: Annotated[Literal["warn", "stop"] | None, typer.Option(help="Action on hung jobs.")] = None,
+    max_pending: Annotated[
+        str | None,
+        typer.Option(metavar="N|none", help="Maximum number of unfinished jobs. More are refused. none: no limit."),
+    ] = None,
+    on_hang: Annotated[
+        Literal["warn", "stop"] | None,
+        typer.Option(help="What to do with jobs that hang: warn only, or also stop them. A new tenant has warn."),
+    ] = None,
     run_as: Annotated[
-        str | None, typer.Option(metavar="UID:GID|none", help="User and group ID that its tasks run as.")
+        str | None,
+        typer.Option(
+            metavar="UID:GID|none", help="User and group ID under which its tasks run. none: those of the service."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change or create a tenant. Omitted options keep their values."""
+    """Create or change a tenant. Omitted options keep their values."""
     from gpusquad.model.errors import Invalid
 
     given = {

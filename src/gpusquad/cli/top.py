@@ -20,7 +20,7 @@ def top(
     every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Refresh interval in seconds.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Watch cards and jobs live. Keys: w explains why a job waits, c cancels it, q quits."""
+    """Show cards and jobs live. Keys: w explains why a job waits, c cancels it, q quits."""
     client = connect()
     if as_json:
         print_json(overview(client))

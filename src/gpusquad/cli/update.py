@@ -21,7 +21,7 @@ def update(
             "--priority",
             "-p",
             metavar="CLASS",
-            help="Priority class: low, normal, high or urgent.",
+            help="New priority class: low, normal, high or urgent.",
             autocompletion=_complete.priorities,
         ),
     ] = None,
@@ -29,29 +29,35 @@ def update(
         list[str] | None,
         typer.Option(
             metavar="GOAL=VALUE",
-            help="SLO: p99=20ms, deadline=6h or throughput=100/s; none removes the SLO. Can be repeated.",
+            help="New service level objective: p99=20ms (latency), throughput=100/s, availability=99.9% or "
+            "deadline=6h (after submission); none removes all. Can be repeated.",
         ),
     ] = None,
     estimate: Annotated[
         Text,
-        typer.Option(metavar="TIME", help="Expected run time, for example 2h. It never stops the job (see --limit)."),
+        typer.Option(
+            metavar="TIME", help="New expected run time, for example 90s or 2h. It never stops the job (see --limit)."
+        ),
     ] = None,
     limit: Annotated[
-        Text, typer.Option(metavar="TIME", help="Time limit, for example 4h. The job is stopped after it.")
+        Text, typer.Option(metavar="TIME", help="New run time after which the job is stopped, for example 4h.")
     ] = None,
     memory: Annotated[
         Text,
         typer.Option(
             metavar="SIZE",
-            help="Memory quota of each task with a share: 6GiB, 30%, or peak for its peak so far plus 10 %.",
+            help="New GPU memory quota per task of a job that shares a GPU: 6GiB, 30%, or peak (the highest use so "
+            "far plus 10 %).",
         ),
     ] = None,
-    queue: Annotated[Text, typer.Option(metavar="NAME", help="Queue of its tenant.")] = None,
-    lane: Annotated[Text, typer.Option(metavar="NAME", help="Lane of the job.")] = None,
-    name: Annotated[Text, typer.Option("--name", "-n", metavar="NAME", help="Name of the job.")] = None,
+    queue: Annotated[
+        Text, typer.Option(metavar="NAME", help="New label for your own use. It does not affect scheduling.")
+    ] = None,
+    lane: Annotated[Text, typer.Option(metavar="NAME", help="New lane of the job.")] = None,
+    name: Annotated[Text, typer.Option("--name", "-n", metavar="NAME", help="New name of the job.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change priority, SLO, estimate, limit, memory quota, queue, lane or name of a pending or running job."""
+    """Change a pending or running job. Omitted options keep their values."""
     from gpusquad.cli._jobs import label
     from gpusquad.model.errors import Invalid
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def when(job: JobArgument, as_json: AsJson = False) -> None:
-    """Show when a job is expected to start and end, its reservation, and how accurate such forecasts were."""
+    """Show when a job is expected to start and end, its reserved start, and how accurate past forecasts were."""
     show_when(connect(), job, as_json)
 
 

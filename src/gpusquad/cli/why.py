@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def why(job: JobArgument, as_json: AsJson = False) -> None:
-    """Explain why a job has not started: every reason, with numbers and remedies."""
+    """Explain why a job has not started: every reason, with numbers and what would help."""
     show_why(connect(), job, as_json)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gpusquad.gpu.attach import context_cost
 from gpusquad.gpu.attach.card_manager import CONTEXT, CardManager
-from gpusquad.gpu.attach.context_cost import LEAST_BYTES, MOST_BYTES, kept_context_cost, new_context_cost
+from gpusquad.gpu.attach.context_cost import LEAST_BYTES, MAX_BYTES, kept_context_cost, new_context_cost
 from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.gpu.nvml import NvmlError
 from gpusquad.model.cluster import Card
@@ -188,9 +188,9 @@ def test_measurement_fails_when_the_used_memory_is_implausible(used: tuple[int, 
 def test_cost_is_the_entry_of_the_process_when_its_pid_is_unambiguous() -> None:
     me = os.getpid()
     assert context_cost.measure(FakeNvmlCard([0], [{}, {me: LEAST_BYTES}])) == LEAST_BYTES  # type: ignore[arg-type]
-    used = [0, MOST_BYTES, 0, MOST_BYTES, 0, MOST_BYTES, 0]
+    used = [0, MAX_BYTES, 0, MAX_BYTES, 0, MAX_BYTES, 0]
     ambiguous = FakeNvmlCard(used, [{me: 500 * MIB}])  # the PID belongs to another process outside the PID namespace
-    assert context_cost.measure(ambiguous) == MOST_BYTES  # type: ignore[arg-type]
+    assert context_cost.measure(ambiguous) == MAX_BYTES  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

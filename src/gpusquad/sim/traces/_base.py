@@ -76,7 +76,7 @@ class Lines:
 
     def bad(self, problem: str, cure: str = "", line: int | None = None) -> None:
         """Raise, or count and continue."""
-        error = BadLine(self.name, self.number if line is None else line, problem, cure or "mend it, or skip bad lines")
+        error = BadLine(self.name, self.number if line is None else line, problem, cure or "fix it, or skip bad lines")
         if not self.skip_bad:
             raise error
         self.bad_count += 1
