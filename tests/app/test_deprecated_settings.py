@@ -44,6 +44,7 @@ def test_setting_is_refused_when_both_names_are_given(
     with pytest.raises(Invalid) as caught:
         load(tmp_path, section, f"{new} = {value}\n{old} = {value}")
     assert caught.value.field == f"config.toml: {section}.{old}"
+    assert str(caught.value).endswith(f"is the old name of {section}.{new}, which is given too (remove it)")
 
 
 @pytest.mark.parametrize(("section", "old", "new", "value", "wrong"), RENAMED)

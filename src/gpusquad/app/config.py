@@ -225,7 +225,7 @@ def load_config(home: Path, overrides: dict[str, dict[str, Any]] | None = None) 
             raise Invalid(str(path), str(error)) from None
     for section, values in (overrides or {}).items():
         data[section] = data.get(section, {}) | {name: value for name, value in values.items() if value is not None}
-    _warn_of_old_names(data)
+    _check_old_names(data)
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
@@ -236,9 +236,12 @@ def load_config(home: Path, overrides: dict[str, dict[str, Any]] | None = None) 
     return config
 
 
-def _warn_of_old_names(data: dict[str, Any]) -> None:
+def _check_old_names(data: dict[str, Any]) -> None:
+    """Warn of deprecated names, and refuse one that is given together with the new name."""
     for old, new in _DEPRECATED.items():
         section, _, name = old.partition(".")
         given = data.get(section)
         if isinstance(given, dict) and name in given:
+            if new.removeprefix(f"{section}.") in given:
+                raise Invalid(f"{FILE}: {old}", f"is the old name of {new}, which is given too", "remove it")
             _log.warning(f"{old} in config.toml is deprecated; rename it to {new}")

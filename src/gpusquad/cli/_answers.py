@@ -58,7 +58,7 @@ def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple
     if job is None or (job["state"] in WAITING and started_s is None) or job["state"] == "pending":
         yield "starts", starts(answer, now_s)
         if answer.get("promised_s") is not None:
-            yield "reserved", f"for {clock(answer['promised_s'], now_s)}, {relative(answer['promised_s'], now_s)}"
+            yield "reserved", _latest_start(answer["promised_s"], now_s)
         begins_s = answer.get("start_s")
     else:
         yield "started", f"{clock(started_s, now_s)}, {relative(started_s, now_s)}" if started_s else ""
@@ -89,6 +89,11 @@ def starts(answer: Plain, now_s: float) -> str:
     if late_s is not None and late_s - soon_s >= 60:
         text += f"; by {clock(late_s, now_s)} in 9 of 10 cases"
     return text
+
+
+def _latest_start(promised_s: float, now_s: float) -> str:
+    """A reservation may move earlier, so its first start time is the latest."""
+    return f"for {clock(promised_s, now_s)} at the latest, {relative(promised_s, now_s)}"
 
 
 def _runs(run: Plain | None) -> str:

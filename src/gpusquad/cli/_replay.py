@@ -155,7 +155,7 @@ def _table(title: str, *heads: str) -> Table:
 def _starts(eta: Eta, now_us: int) -> str:
     """The reservation if there is one, otherwise the forecast."""
     if eta.promised_us is not None:
-        return f"reserved for a start in {show_us(eta.promised_us - now_us)}"
+        return f"reserved for a start in {show_us(eta.promised_us - now_us)} at the latest"
     if eta.start_us is None:
         return "unknown"
     soon, late = show_us(eta.start_us - now_us), show_us((eta.high_us or eta.start_us) - now_us)
