@@ -120,7 +120,7 @@ class FakeReader:
 def test_monitor_works_without_newer_nvml_functions() -> None:
     monitor = CardMonitor(FakeReader())  # pyright: ignore
     now_s = time.monotonic()
-    observed = monitor.watch({"from_s": now_s, "to_s": now_s + 0.01})
+    observed = monitor.watch({"from_s": now_s, "to_s": now_s + 0.2})
     assert (observed["utilisation_ratio"], observed["bandwidth_ratio"], observed["power_w"]) == (0.5, 0.25, 200.0)
     assert observed["counters"] == {}
     assert monitor.memory({}) == {"used_bytes": 7, "by_process": {}}
