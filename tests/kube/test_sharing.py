@@ -254,7 +254,7 @@ def test_pod_with_a_whole_card_gets_no_sharing_files(node: Node):
 
 
 def test_unknown_isolation_is_refused(node: Node):
-    pod = node.pod("", "256Mi", said={"gpusquad.io/isolation": "alone"})
+    pod = node.pod("", "256Mi", annotations={"gpusquad.io/isolation": "alone"})
     status = wait_for(node.plane, [pod])[pod]["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
     assert "gpusquad.io/isolation" in status["message"]
