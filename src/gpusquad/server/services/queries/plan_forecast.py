@@ -115,22 +115,20 @@ class PlanForecaster:
         """In the order of the queue."""
         with self._context.lock:
             state = self._context.state
-            promises = [
-                reservation for reservation in state.timeline.reservations.values() if reservation.start_us < NEVER_US
-            ]
+            known = [one for one in state.timeline.reservations.values() if one.start_us < NEVER_US]
             return [
                 PlannedReservation(
                     _owner(one.job), one.start_us, max(one.start_us, _known(one.first_us) or 0), _known(one.end_us),
                     _cards(one.placement, state.space.fixed),
                 )
-                for one in promises
+                for one in known
             ]  # fmt: skip
 
     def plan(self) -> PlanForecast | None:
         """The last forecast; the first caller waits briefly for it. None: the queue is too long, or no forecast yet."""
         if self._pending > MAX_PENDING:
             return None
-        if self._is_due():
+        if self._claim_refresh():
             self._refresh_beside()
         self._first.wait(FIRST_S)
         return self._plan
@@ -139,7 +137,7 @@ class PlanForecaster:
         """Job to forecast start, without waiting for a newer forecast. ``wait``: compute it first if it is due."""
         if not 0 < self._pending <= MAX_PENDING:
             return {}
-        if self._is_due():
+        if self._claim_refresh():
             if wait:
                 self._refresh()
             else:
@@ -150,8 +148,8 @@ class PlanForecaster:
     def _pending(self) -> int:
         return len(self._context.state.queue)
 
-    def _is_due(self) -> bool:
-        """Whether the caller must refresh the forecast. True for one caller at a time."""
+    def _claim_refresh(self) -> bool:
+        """Whether the forecast is due and this caller has to refresh it. True for one caller at a time."""
         with self._lock:
             due = not self._is_busy and time.monotonic() >= self._not_before_s
             self._is_busy = self._is_busy or due
