@@ -40,7 +40,7 @@ def test_no_cpu_reason_counts_only_nodes_with_suitable_cards() -> None:
     if "b" in state.queue:
         reasons = why(state, "b")
         assert ReasonCode.NO_CPU in codes(reasons)
-        assert "the nodes with cards for it have at most 1 cores free on one" in str(reasons[-1])
+        assert "the nodes with cards for it have at most 1 core free on one" in str(reasons[-1])
 
 
 def test_card_taken_reason_names_the_job_that_holds_the_card() -> None:
@@ -48,7 +48,28 @@ def test_card_taken_reason_names_the_job_that_holds_the_card() -> None:
     submit(state, job("a", Request(gpus=1, card="n0/1")), job("b", Request(gpus=1, card="n0/1")))
     (reason,) = why(state, "b")
     assert (reason.code, reason.who) == (ReasonCode.CARD_TAKEN, ("a",))
-    assert "1 others are idle" in reason.cure
+    assert "1 other is idle" in reason.cure
+
+
+def test_reason_uses_the_singular_when_one_card_is_needed_or_idle() -> None:
+    state = state_of(grid("1x2"))
+    submit(state, job("a", Request(gpus=1)), job("b", Request(gpus=2)))
+    assert next(reason.message for reason in why(state, "b")) == "needs 2 idle cards, 1 is idle"
+    full = state_of(grid("1x1"))
+    submit(full, job("a", Request(gpus=1)), job("b", Request(gpus=1)))
+    assert [reason.message for reason in why(full, "b")] == ["needs 1 idle card, 0 are idle"]
+
+
+def test_gang_reason_uses_the_singular_when_one_task_has_room() -> None:
+    state = state_of(grid("1x2"))
+    submit(state, job("a", Request(gpus=1)), job("b", Request(gpus=1), count=2))
+    assert "allow 1 task (min: 1)" in "; ".join(reason.cure for reason in why(state, "b"))
+
+
+def test_limit_reason_uses_the_singular_when_the_limit_is_one_gpu() -> None:
+    state = state_of(grid("1x2"), tenants=(TenantQuota("red", limit_gpus=1),))
+    submit(state, *(job(name, Request(gpus=1), tenant="red") for name in "ab"))
+    assert "tenant red holds 1 of at most 1 GPU; the job needs 1" in [reason.message for reason in why(state, "b")]
 
 
 def test_no_share_reason_gives_the_most_free_memory() -> None:

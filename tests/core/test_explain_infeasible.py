@@ -32,6 +32,7 @@ TWO_KINDS = Cluster((
     (Request(cpu_milli=200_000), 1, "requests 200 cores per task; the largest node has 128 cores"),
     (Request(memory_bytes=512 * GIB), 1, "the largest node has 274.9 GB of memory"),
     (Request(gpus=8, cpu_milli=100_000), 1, "no node has 8 GPUs, 100 cores together"),
+    (Request(gpus=1, gpu_models=("A100",), cpu_milli=100_000), 1, "no node has 1 GPU, 100 cores together"),
 ])  # fmt: skip
 def test_infeasible_job_is_refused_with_the_limit(request_: Request, count: int, message: str) -> None:
     state = state_of(TWO_KINDS)

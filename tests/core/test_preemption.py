@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpusquad.core.state.accounts import TenantQuota
 from gpusquad.core.state.lanes import Lane
 from gpusquad.core.state.policies import PreemptionConfig, make_policies
@@ -108,21 +110,22 @@ def test_tenant_limit_holds_within_one_cycle_and_blocks_no_other_tenant() -> Non
     assert times(result, "b1")[0] == 1
 
 
-def test_preemption_decision_gives_victim_beneficiary_cause_and_cost() -> None:
+@pytest.mark.parametrize(("gpus", "cards"), [(8, "8 cards"), (1, "1 card")])
+def test_preemption_decision_gives_victim_beneficiary_cause_and_cost(gpus: int, cards: str) -> None:
     from gpusquad.core.driver import Driver
     from gpusquad.core.ports import JobSubmitted
     from gpusquad.core.state.state import SchedulerState
 
-    state = SchedulerState(grid("1x8"), make_policies(preemption=PRIORITY, lanes=ONE_LANE))
+    state = SchedulerState(grid(f"1x{gpus}"), make_policies(preemption=PRIORITY, lanes=ONE_LANE))
     driver = Driver(state, lambda now_us, decisions: None)
-    victim, high_priority = job("victim", 8, 1000), job("boss", 8, 50, priority="high")
+    victim, high_priority = job("victim", gpus, 1000), job("boss", gpus, 50, priority="high")
     driver.apply(0, JobSubmitted(victim.job, exact(victim)))
     driver.decide(0)
     driver.apply(100 * US_PER_S, JobSubmitted(high_priority.job, exact(high_priority)))
     (decision,) = driver.decide(100 * US_PER_S)
     assert isinstance(decision, Preempt)
     assert (decision.job_id, decision.for_job) == ("victim", "boss")
-    assert "priority" in decision.cause
+    assert f"priority: {cards} for boss" in decision.cause
     assert "2m" in decision.cause
 
 

@@ -107,6 +107,11 @@ def _in_unit(value: int) -> tuple[float, str]:
     return amount, "TB"
 
 
+def show_count(number: int, noun: str) -> str:
+    """``1 card``, ``2 cards``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def show_us(value: int) -> str:
     """A short human text: ``2h05m``."""
     seconds = value / US_PER_S

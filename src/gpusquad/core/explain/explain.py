@@ -19,7 +19,7 @@ from gpusquad.core.state.state_copy import copy_state
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.reasons import Reason, ReasonCode
-from gpusquad.model.units import show_us
+from gpusquad.model.units import show_count, show_us
 
 __all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "when", "why", "why_never", "whys"]
 
@@ -81,7 +81,7 @@ def _over_limits(state: SchedulerState, job: Job) -> list[Reason]:
     ):
         if limit is not None and held + least > limit:
             reasons.append(Reason(
-                code, f"{name} holds {held} of at most {limit} GPUs; the job needs {least}",
+                code, f"{name} holds {held} of at most {show_count(limit, 'GPU')}; the job needs {least}",
                 f"wait until {least + held - limit} are free, or ask for a higher limit" if least <= limit
                 else "the request exceeds the limit itself: request less",
                 {"held": held, "needed": least, "limit": limit},

@@ -14,7 +14,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints
 from gpusquad.model.reasons import Reason, ReasonCode
-from gpusquad.model.units import at_most_bytes, show_bytes
+from gpusquad.model.units import at_most_bytes, show_bytes, show_count
 
 _MAY_BE_LIFTED = frozenset({ReasonCode.TENANT_LIMIT, ReasonCode.LANE_LIMIT})
 
@@ -56,14 +56,14 @@ def _by_rules(state: SchedulerState, job: Job) -> Reason | None:
     if tenant is not None and tenant.limit_gpus is not None and least > tenant.limit_gpus:
         return Reason(
             ReasonCode.TENANT_LIMIT,
-            f"requests {least} GPUs; the limit of tenant {tenant.name} is {tenant.limit_gpus}",
+            f"requests {show_count(least, 'GPU')}; the limit of tenant {tenant.name} is {tenant.limit_gpus}",
             "request less, or ask for a higher limit", {"asked": least, "limit": tenant.limit_gpus},
         )  # fmt: skip
     limit = int(lane.limit_ratio * cards)
     if lane.limit_ratio < 1 and least > limit:
         return Reason(
             ReasonCode.LANE_LIMIT,
-            f"requests {least} GPUs; the limit of lane {lane.name} is {limit} of {cards}",
+            f"requests {show_count(least, 'GPU')}; the limit of lane {lane.name} is {limit} of {cards}",
             "request less, or choose another lane",
             {"asked": least, "limit": limit},
         )
@@ -82,7 +82,7 @@ def _one_shape(space: Space, request: Request, tasks: int) -> Iterator[Reason]:
     if room < tasks:
         yield _never(
             f"the gang has {tasks} tasks; the idle cluster has room for {room}",
-            f"request at most {room} tasks", asked=tasks, most=room,
+            f"request at most {show_count(room, 'task')}", asked=tasks, most=room,
         )  # fmt: skip
 
 
@@ -124,8 +124,9 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
                 f"request gpus: 1 per {whose}, and more of them", asked=asked, most=1,
             )  # fmt: skip
         if request.gpus > largest:
+            asked_for = show_count(request.gpus, "GPU")
             yield _never(
-                f"requests {request.gpus} GPUs on one node; the largest node{_whose(request)} has {largest}",
+                f"requests {asked_for} on one node; the largest node{_whose(request)} has {largest}",
                 f"request at most {largest} per task, and more tasks", asked=request.gpus, most=largest,
             )  # fmt: skip
     extras = {name: fixed.node_extras[row] for name, row in fixed.extra_index.items()}
@@ -145,7 +146,8 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
 def _nowhere_to_go(space: Space, request: Request) -> Iterator[Reason]:
     if request.where and not space.allowed.get(request.where, np.False_).any():
         nodes = len(space.node_up)
-        yield _never(f"none of the {nodes} nodes is allowed", "allow more nodes", asked=1, most=0)
+        which = f"none of the {nodes} nodes is" if nodes > 1 else "the only node is not"
+        yield _never(f"{which} allowed", "allow more nodes", asked=1, most=0)
 
 
 def _sums(space: Space, job: Job) -> Iterator[Reason]:
@@ -153,7 +155,7 @@ def _sums(space: Space, job: Job) -> Iterator[Reason]:
     least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
     fixed = space.fixed
     for what, asked, most in (
-        ("GPUs", sum(low * r.gpus for r, low in least), len(fixed.card_ids)),
+        ("GPU", sum(low * r.gpus for r, low in least), len(fixed.card_ids)),
         ("cores", sum(low * r.cpu_milli for r, low in least), int(fixed.node_cpu.sum())),
         ("memory", sum(low * r.memory_bytes for r, low in least), int(fixed.node_memory.sum())),
     ):
@@ -184,7 +186,7 @@ def _whose(request: Request) -> str:
 
 
 def _wants(request: Request) -> str:
-    parts = [f"{request.gpus} GPUs"] * bool(request.gpus) + ["the card"] * bool(request.share)
+    parts = [show_count(request.gpus, "GPU")] * bool(request.gpus) + ["the card"] * bool(request.share)
     parts += [show("cores", request.cpu_milli)] * bool(request.cpu_milli)
     return ", ".join(parts + [show("memory", request.memory_bytes)] * bool(request.memory_bytes))
 

@@ -15,7 +15,7 @@ from gpusquad.model.job import SLOT_SM_MILLI, Job, Request, Share
 from gpusquad.model.placement import Ints
 from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.model.share_memory import memory_taken
-from gpusquad.model.units import WHOLE_MILLI, show_bytes
+from gpusquad.model.units import WHOLE_MILLI, show_bytes, show_count
 
 _MAX_NAMES = 8
 """Maximum number of names in one message. The rest is counted."""
@@ -68,11 +68,11 @@ class ShapeFit:
         return self.reliefs.lifted(lifted).total_room(self.request) >= self.tasks
 
     def _gang(self) -> Reason:
-        cure = "wait" if self.elastic else f"wait, or allow {self.room} tasks (min: {self.room})"
+        cure = "wait" if self.elastic else f"wait, or allow {show_count(self.room, 'task')} (min: {self.room})"
+        room = f"{self.label}room for {self.room} of {show_count(self.tasks, 'task')}"
         return Reason(
-            ReasonCode.GANG, f"{self.label}room for {self.room} of {self.tasks} tasks; a gang starts as a whole", cure,
-            {"tasks": self.tasks, "room": self.room},
-        )  # fmt: skip
+            ReasonCode.GANG, f"{room}; a gang starts as a whole", cure, {"tasks": self.tasks, "room": self.room}
+        )
 
     # -- whole cards -----------------------------------------------------------------------------------------------
 
@@ -109,10 +109,10 @@ class ShapeFit:
         others = self.free.idle_total - idle
         cure = f"wait, or request at most {idle}" if idle else "wait"
         if kind and others:
-            cure += f"; {others} cards of other kinds are idle"
+            cure += f"; {show_count(others, 'card')} of other kinds {_is_or_are(others)} idle"
         return Reason(
             ReasonCode.NO_MODEL if kind else ReasonCode.NO_CARDS,
-            f"{self.label}needs {needed} idle cards{kind}, {idle} are idle", cure,
+            f"{self.label}needs {show_count(needed, 'idle card')}{kind}, {idle} {_is_or_are(idle)} idle", cure,
             {"needed": needed, "idle": idle, "other_idle": others},
         )  # fmt: skip
 
@@ -128,10 +128,10 @@ class ShapeFit:
         who = tuple(self.holders.get(index, ()))
         others = self.free.idle_total
         by = f" by {listed(who)}" if who else ""
+        cure = f"wait, or omit the card: {show_count(others, 'other')} {_is_or_are(others)} idle" if others else "wait"
         return Reason(
-            ReasonCode.CARD_TAKEN, f"{self.label}card {card} is in use{by}",
-            "wait" + (f", or omit the card: {others} others are idle" if others else ""), {"other_idle": others}, who,
-        )  # fmt: skip
+            ReasonCode.CARD_TAKEN, f"{self.label}card {card} is in use{by}", cure, {"other_idle": others}, who
+        )
 
     def _kind(self) -> str:
         parts = []
@@ -198,7 +198,7 @@ class ShapeFit:
         each = f"{self.tasks} × " if self.tasks > 1 else ""
         text = f"{self.label}needs {each}{show(what, needed)}; {where} at most {show(what, most)} free on one"
         if most >= needed:
-            text += f", room for {room} of {self.tasks} tasks"
+            text += f", room for {room} of {show_count(self.tasks, 'task')}"
         cure = f"wait, or request at most {show(what, most)}" if 0 < most < needed else "wait"
         return Reason(code, text, cure, {"needed": needed, "most": most, "tasks": self.tasks, "room": room})
 
@@ -214,8 +214,9 @@ class ShapeFit:
     def _where(self) -> Reason:
         nodes = len(self.free.node_up)
         may = int(np.count_nonzero(self.free.allowed.get(self.request.where, np.zeros(nodes, dtype=bool))))
+        allowed = f"{may} of {show_count(nodes, 'node')} {_is_or_are(may)} allowed"
         return Reason(
-            ReasonCode.WHERE, f"{self.label}{may} of {nodes} nodes are allowed, and they have no room for it",
+            ReasonCode.WHERE, f"{self.label}{allowed}, and {'it has' if may == 1 else 'they have'} no room for it",
             "wait, or allow more nodes", {"nodes": nodes, "allowed": may},
         )  # fmt: skip
 
@@ -252,9 +253,16 @@ def listed(names: Iterable[str]) -> str:
 
 
 def show(what: str, amount: int) -> str:
+    """An amount of ``memory``, ``cores``, ``idle card``, ``GPU`` or an extra."""
     if what == "memory":
         return f"{show_bytes(amount)} of memory"
-    return f"{amount / 1000:g} cores" if what == "cores" else f"{amount} {what}"
+    if what == "cores":
+        return "1 core" if amount == WHOLE_MILLI else f"{amount / WHOLE_MILLI:g} cores"
+    return show_count(amount, what) if what in ("idle card", "GPU") else f"{amount} {what}"
+
+
+def _is_or_are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _smaller(share: Share) -> str:

@@ -52,12 +52,12 @@ def _only_together(reliefs: RelaxedSpaces, job: Job, real: set[Obstacle], answer
     least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
     cpu, memory = int(free.node_cpu_free[free.node_up].sum()), int(free.node_memory_free[free.node_up].sum())
     sums = (
-        (Obstacle.CARDS, ReasonCode.NO_CARDS, "idle cards", sum(low * r.gpus for r, low in least), free.idle_total),
+        (Obstacle.CARDS, ReasonCode.NO_CARDS, "idle card", sum(low * r.gpus for r, low in least), free.idle_total),
         (Obstacle.CPU, ReasonCode.NO_CPU, "cores", sum(low * r.cpu_milli for r, low in least), cpu),
         (Obstacle.MEMORY, ReasonCode.NO_MEMORY, "memory", sum(low * r.memory_bytes for r, low in least), memory),
     )
     reasons = [
-        Reason(code, f"the whole gang needs {show(what, needed)}, {show(what, there)} are free", "wait",
+        Reason(code, f"the whole gang needs {show(what, needed)}, {_free(what, there)}", "wait",
                {"needed": needed, "idle" if code is ReasonCode.NO_CARDS else "most": there})
         for obstacle, code, what, needed, there in sums if obstacle in real and needed > there
     ]  # fmt: skip
@@ -71,6 +71,11 @@ def _only_together(reliefs: RelaxedSpaces, job: Job, real: set[Obstacle], answer
     return [
         Reason(ReasonCode.PLACE, text, "wait, or use another place policy", {"tasks": sum(low for _, low in least)})
     ]
+
+
+def _free(what: str, amount: int) -> str:
+    shown = show(what, amount)
+    return f"{shown} {'is' if shown.startswith('1 ') else 'are'} free"
 
 
 def _interference(answer: Refusal) -> Reason:

@@ -20,7 +20,7 @@ from gpusquad.core.state.timeline import Reservation
 from gpusquad.model.decision import Decision, Preempt
 from gpusquad.model.job import URGENT
 from gpusquad.model.placement import Placement
-from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.model.units import US_PER_S, show_count, show_us
 
 MAX_PREEMPTORS = 8
 """Number of jobs at the head of the queue that may preempt. Each costs a trial."""
@@ -141,8 +141,8 @@ def _evict(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, vic
 
 
 def _words(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, run: Run) -> str:
-    cost = show_us(lost_us(run, state.now_us))
-    return f"{rule.name}: {cards_of(run.placement)} cards for {waiting.job.id}; it loses {cost} of work and restart"
+    cost, cards = show_us(lost_us(run, state.now_us)), show_count(cards_of(run.placement), "card")
+    return f"{rule.name}: {cards} for {waiting.job.id}; it loses {cost} of work and restart"
 
 
 def _enabled(state: SchedulerState) -> bool:

@@ -14,6 +14,7 @@ from gpusquad.engines.kubernetes.status.message import shortened, without_number
     [
         ("needs 8 idle cards, 6 are idle", "needs 8 idle cards, 7 are idle"),
         ("needs 8 GPUs", "needs 1 GPU"),
+        ("needs 8 idle cards, 2 are idle", "needs 8 idle cards, 1 is idle"),
         ("promised in 2h05m, wait", "promised in 59m, wait"),
         ("promised in 14.8s, wait", "promised in 3d02h, wait"),
         ("from 14:05 UTC (in 25 min)", "from 14:07 UTC (in 1 h 3 min)"),

@@ -14,6 +14,7 @@ _JOB_ID = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:\s?(?:us|ms|min|s|m|h|d)(?![A-Za-z]))?")
 _SEVERAL = re.compile(r"#(?:[\s:.,-]*#)+")
 _PLURAL = re.compile(r"# ([A-Za-z]+?)s\b")
+_ARE = re.compile(r"\bare\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class StatusMessage:
 
 
 def without_numbers(text: str) -> str:
-    """The text with every number, time and job id replaced by ``#``."""
+    """The text with every number, time and job id replaced by ``#``, and plurals by singulars."""
     bare = _SEVERAL.sub("#", _NUMBER.sub("#", _JOB_ID.sub("#", text)))
-    return _PLURAL.sub(r"# \1", bare)
+    return _PLURAL.sub(r"# \1", _ARE.sub("is", bare))
 
 
 def shortened(text: str, max_bytes: int = MAX_BYTES) -> str:
