@@ -49,6 +49,13 @@ def test_policy_in_the_apis_words(service, gsq):
     assert "28 min later" in gsq("policy", "preview", "--place", "spread").stdout
 
 
+def test_preemption_limit_of_one_is_shown_in_the_singular(service, gsq):
+    answer = service.answers["GET", "/policy"][0].body
+    once = {"by": "priority", "min_run_s": 0.0, "most_per_job": 1}
+    service.set_answers("GET", "/policy", answer | {"preemption": once})
+    assert "at most 1 time per job" in gsq("policy").stdout
+
+
 def test_a_preview_that_changes_nothing(service, gsq):
     service.set_answers("POST", "/policy/preview", {"starts": [], "preempted": [], "moved": []})
     assert "No pending job would be affected" in gsq("policy", "preview", "fifo").stdout

@@ -71,6 +71,11 @@ def test_a_name_that_two_have_is_not_offered(service):
     assert [value for value, _ in _complete.jobs("")] == ["0001bxdf", "0002bxdf"]
 
 
+def test_node_with_one_card_is_offered_in_the_singular(service):
+    service.set_answers("GET", "/nodes", {"items": [{"id": "n0", "cards": [{}]}, {"id": "n1", "cards": [{}, {}]}]})
+    assert _complete.nodes("") == [("n0", "1 card"), ("n1", "2 cards")]
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nonsense", ""])
 def test_without_a_service_nothing_is_offered(monkeypatch, tmp_path, url):
     monkeypatch.setenv("GPUSQUAD_URL", url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -130,4 +131,6 @@ def test_small_parts_and_other_goals(service, gsq, monkeypatch):
     for told in ("100/512 MiB", "5 groups", "throughput 50/s", "availability 99 %", "deadline_us 7", "ValueError: x"):
         assert told in shown, told
     assert shown.count("no MPS here") == 1
+    tenant["groups"] = 1
+    assert re.search(r"\b1 group\b", gsq("policy", "show", "--card", "0").stdout)
     assert "outside gpusquad's control" not in shown

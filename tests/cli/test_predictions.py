@@ -47,6 +47,7 @@ def test_a_page_of_nothing():
     pytest.importorskip("plotly")
     empty = {"since_s": 0.0, "count": 0, "tenants": [], "sources": [], "calibration": [], "points": []}
     assert "0 runs of tenant &lt;b&gt;" in render(empty, "<b>")
+    assert "1 run since" in render(empty | {"count": 1})
 
 
 def when(service, gsq, **more) -> str:

@@ -110,6 +110,16 @@ def test_jobs_of_which_nothing_is_known_run_all_the_same(tmp_path, mode, kind):
     assert data["results"][0]["ends"] == {"succeeded": 30}
 
 
+def test_number_of_jobs_without_estimate_is_shown_in_the_singular_for_one(tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"id": "a", "gpus": 1, "run": 10}\n')
+    for words, why in (
+        ((), "exact (1 of 1 job has no estimate, so actual run times are used)"),
+        (("--estimates", "user"), "user (1 job has no estimate: run time unknown)"),
+    ):
+        assert f"estimates: {why}" in simulate(path, "--cluster", "1x1", *words).stdout
+
+
 def test_lanes_and_who_may_be_preempted(trace, tmp_path):
     rules = tmp_path / "lanes.toml"
     rules.write_text('[[lanes]]\nname = "all"\n')

@@ -283,7 +283,9 @@ def test_log_is_read_in_parts(rig: Rig) -> None:
     rig.scheduler.move(job, "succeeded")
     assert rig.get(f"jobs/{job}/logs?tail=1").json()["end"] is True
     assert rig.get(f"jobs/{job}/logs?tail=1&offset=0").status_code == 422
-    assert rig.get(f"jobs/{job}/logs?attempt=1").status_code == 404
+    missing = rig.get(f"jobs/{job}/logs?attempt=1")
+    assert missing.status_code == 404
+    assert missing.json()["error"]["message"] == f"job {job} has had 1 attempt"
     assert rig.get(f"jobs/{job}/logs?offset=999999").json()["text"] == ""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
+from gpusquad.model.units import show_count
 from gpusquad.model.virtual import part_named, physical
 from gpusquad.server.services.jobs.outcomes import ON_CARDS
 from gpusquad.server.services.runtime.records import cards_of
@@ -44,4 +45,4 @@ def _parts(card: str) -> int:
 
 def _names(rows: list[JobRow]) -> str:
     named = ", ".join(f"{row.name} ({row.id})" if row.name else row.id for row in rows[:_MAX_NAMED])
-    return named + (f" and {len(rows) - _MAX_NAMED} others" if len(rows) > _MAX_NAMED else "")
+    return named + (f" and {show_count(len(rows) - _MAX_NAMED, 'other')}" if len(rows) > _MAX_NAMED else "")

@@ -35,7 +35,9 @@ def jobs(incomplete: str) -> Offers:
 
 def nodes(incomplete: str) -> Offers:
     def ask(client: Client) -> Offers:
-        return [(node["id"], f"{len(node['cards'])} cards") for node in client.cluster.nodes()]
+        from gpusquad.cli._service import counted
+
+        return [(node["id"], counted(len(node["cards"]), "card")) for node in client.cluster.nodes()]
 
     return _matching(_query(ask), incomplete)
 

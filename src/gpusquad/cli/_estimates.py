@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpusquad import registry
+from gpusquad.cli._service import counted
 from gpusquad.model.prediction import QuantileLevels
 from gpusquad.modes import Mode
 from gpusquad.sim.predictor_feed import PredictorFeed
@@ -43,14 +44,14 @@ def choose_estimates(
     if kind == "predict":
         return _predicted(predictor, mode)
     without = sum(trace.job.estimate_us is None for trace in jobs)
+    have = "has" if without == 1 else "have"
     if kind is not None:
-        unknown = (
-            f"{without:,} jobs have no estimate and count as unknown" if kind == "user" and without else "as requested"
-        )
-        return EstimateSource(kind, unknown)
+        unknown = f"{counted(without, 'job')} {have} no estimate: run time unknown"
+        return EstimateSource(kind, unknown if kind == "user" and without else "as requested")
     if not without:
         return EstimateSource("user", "every job has an estimate")
-    return EstimateSource("exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so actual run times are used")
+    some = f"{without:,} of {counted(len(jobs), 'job')}"
+    return EstimateSource("exact", f"{some} {have} no estimate, so actual run times are used")
 
 
 def _predicted(predictor: str | None, mode: Mode | None) -> EstimateSource:

@@ -11,6 +11,7 @@ from typing import Any
 
 import gpusquad
 from gpusquad.cli._sanitize import one_line
+from gpusquad.cli._service import counted
 from gpusquad.cli._times import span, stamp
 from gpusquad.cli._views.predictions import bias, percent
 from gpusquad.sim.report import pieces
@@ -80,9 +81,9 @@ def render(answer: Plain, tenant: str | None = None) -> str:
     return Template(_PAGE).substitute(
         policy=pieces.security_policy(plotly_js, script),
         style=pieces.packaged("page.css"),
-        facts=escape(f"{answer['count']:,} runs{of_tenant} since {stamp(answer['since_s'])}"),
+        facts=escape(f"{counted(answer['count'], 'run')}{of_tenant} since {stamp(answer['since_s'])}"),
         legend="".join(_chip(index, source) for index, source in enumerate(sources)),
-        points=f"{len(answer['points']):,} runs. On the line the predicted median was exact.",
+        points=f"{counted(len(answer['points']), 'run')}. On the line the predicted median was exact.",
         sources=_table(answer["sources"]),
         tenants=_table(answer["tenants"]),
         version=escape(gpusquad.__version__),

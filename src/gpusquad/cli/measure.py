@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gpusquad.cli._service import note, print_json
+from gpusquad.cli._service import counted, note, print_json
 
 if TYPE_CHECKING:
     from gpusquad.cli._measure_run import MeasureOptions, MeasureOutcome
@@ -305,7 +305,8 @@ def _report(
     for why in outcome.failed:
         note(f"Failed: {why}")
     if outcome.left:
-        note(f"{outcome.left} windows are left. To continue, use --resume with the same options.")
+        are = "is" if outcome.left == 1 else "are"
+        note(f"{counted(outcome.left, 'window')} {are} left. To continue, use --resume with the same options.")
     for path in (outcome.file, *written):
         note(f"Wrote {path}")
 

@@ -93,6 +93,7 @@ def test_runs_in_only_one_series_are_counted():
     found = compare(sample(), replace(sample(), co_runs=sample().co_runs[:-2]))
     assert (len(found.only_old), len(found.only_new)) == (2, 0)
     assert describe(found)[-1] == "measured only before: 2 runs; only now: 0"
+    assert describe(replace(found, only_old=found.only_old[:1]))[-1] == "measured only before: 1 run; only now: 0"
 
 
 def test_series_of_different_settings_are_refused():

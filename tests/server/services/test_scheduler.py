@@ -122,6 +122,15 @@ def test_submission_is_refused_beyond_max_pending(world: World) -> None:
         world.submit()
 
 
+def test_refusal_beyond_max_pending_uses_the_singular_for_one_job(world: World) -> None:
+    with world.database.write() as c:
+        people.put_tenant(c, TenantRow("default", max_pending=1))
+    world.scheduler.reload_tenants()
+    world.submit()
+    with pytest.raises(JobRefused, match="1 unfinished job of at most 1"):
+        world.submit()
+
+
 def test_submission_is_refused_for_another_or_unknown_tenant(world: World) -> None:
     with pytest.raises(Forbidden):
         world.submit(Who("bob", "default", "member"), tenant="other")

@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from gpusquad.cli._sanitize import one_line, value_text
+from gpusquad.cli._service import counted
 from gpusquad.cli._sizes import GIB, MIB, size
 from gpusquad.cli._tables import Cell, TableColumn, console, facts, table
 from gpusquad.cli._times import relative, span, stamp
@@ -156,7 +157,7 @@ def _client_row(one: Plain, now: Plain) -> tuple[Cell, ...]:
 def _sms(one: Plain) -> str:
     if not one["groups"]:
         return "all"
-    return f"{one['groups']} groups" if one["sm_ratio"] is None else f"{100 * one['sm_ratio']:.0f} %"
+    return counted(one["groups"], "group") if one["sm_ratio"] is None else f"{100 * one['sm_ratio']:.0f} %"
 
 
 def _memory(one: Plain) -> str:

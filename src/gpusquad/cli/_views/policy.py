@@ -80,7 +80,7 @@ def _preemption(preemption: Plain) -> str:
     if preemption.get("min_run_s"):
         text += f", after {span(preemption['min_run_s'])} of run time"
     if preemption.get("most_per_job") is not None:
-        text += f", at most {preemption['most_per_job']} times per job"
+        text += f", at most {counted(preemption['most_per_job'], 'time')} per job"
     return text
 
 

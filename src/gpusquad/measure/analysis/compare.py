@@ -9,7 +9,7 @@ from gpusquad.measure.analysis.stats import Difference, MeanEstimate, corrected,
 from gpusquad.measure.analysis.summary_text import p_text
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import ConfidenceInterval, CoRun, MeasurementSeries, MeasurementSetting
-from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.units import WHOLE_MILLI, show_count
 
 Key = tuple[tuple[str, int], ...]
 """A run: its workloads and the SMs of each, in a fixed order. A single entry if it ran alone."""
@@ -95,9 +95,10 @@ def describe(found: Comparison) -> list[str]:
     if found.tested:
         lines.append(f"{same} of {len(found.tested)} speeds are unchanged within their intervals")
     if found.untested:
-        lines.append(f"{found.untested} speeds were measured only once and cannot be compared")
+        were = "was" if found.untested == 1 else "were"
+        lines.append(f"{show_count(found.untested, 'speed')} {were} measured only once and cannot be compared")
     if found.only_old or found.only_new:
-        lines.append(f"measured only before: {len(found.only_old)} runs; only now: {len(found.only_new)}")
+        lines.append(f"measured only before: {show_count(len(found.only_old), 'run')}; only now: {len(found.only_new)}")
     return lines or ["the series have nothing in common"]
 
 

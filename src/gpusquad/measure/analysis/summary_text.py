@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpusquad.measure.analysis.stats import Difference, asymmetries, diagonals
 from gpusquad.model.interference import MeasurementSeries
+from gpusquad.model.units import show_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ def lopsided_pairs(measured: MeasurementSeries) -> Findings | None:
     for one in sorted(found, key=lambda one: -abs(one.loss.mean)):
         winner = one.second if one.loser == one.first else one.first
         lines.append(f"{one.loser} loses {_points(one.loss)} more than {winner} ({_sure(one.loss)})")
-    summary = f"In {len(found)} of {_counted(len(tested), 'pair')} one loses more than the other"
+    summary = f"In {len(found)} of {show_count(len(tested), 'pair')} one loses more than the other"
     return Findings(summary, tuple(lines)) if tested else None
 
 
@@ -40,9 +41,9 @@ def odd_twins(measured: MeasurementSeries) -> Findings | None:
     lines = []
     for one in sorted(found, key=lambda one: -abs(one.loss.mean)):
         more = "more" if one.loss.mean > 0 else "less"
-        beside = f"beside its twin than beside the mean of {_counted(one.others, 'other')}"
+        beside = f"beside its twin than beside the mean of {show_count(one.others, 'other')}"
         lines.append(f"{one.workload} loses {_points(one.loss)} {more} {beside} ({_sure(one.loss)})")
-    workloads = _counted(len(tested), "workload")
+    workloads = show_count(len(tested), "workload")
     summary = f"Beside their twin, {len(found)} of {workloads} lose more or less than beside others"
     return Findings(summary, tuple(lines)) if tested else None
 
@@ -58,7 +59,3 @@ def _points(found: Difference) -> str:
 def _sure(found: Difference) -> str:
     low, high = sorted((abs(found.low), abs(found.high)))
     return f"{100 * low:.1f} to {100 * high:.1f}, {p_text(found.adjusted_p)}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.units import show_count
 from gpusquad.server.errors import NotFound, Unavailable
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.keepalive import stream
@@ -87,7 +88,8 @@ def _part(
 def _attempt(row: JobRow, asked: int | None, svc: Services) -> tuple[int, LogReader | None]:
     if asked is not None:
         if asked > row.attempt:
-            raise NotFound(f"job {row.id} has had {row.attempt + 1} attempts", field="attempt", cure="count from 0")
+            attempts = show_count(row.attempt + 1, "attempt")
+            raise NotFound(f"job {row.id} has had {attempts}", field="attempt", cure="count from 0")
         return asked, svc.logs.reader(row.id, asked)
     reader = svc.logs.reader(row.id, row.attempt)
     if reader is None and row.attempt > 0:  # it waits for its next attempt, so the last one is read

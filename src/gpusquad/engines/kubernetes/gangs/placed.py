@@ -12,6 +12,7 @@ from gpusquad.engines.kubernetes.parse.requests import is_gated
 from gpusquad.kube.objects import Object, is_leaving, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Request
+from gpusquad.model.units import show_count
 
 How = Literal["succeeded", "failed", "stopped", "lost"]
 
@@ -189,4 +190,5 @@ def cause_of(gang: PodGang) -> str:
     bad = sum(rank.end != SUCCEEDED for rank in gang.ranks)
     first = gang.first_end
     code = f", the first with exit code {first.exit_code}" if first and first.exit_code is not None else ""
-    return f"{bad} of {len(gang.ranks)} pods failed{code}" + (f": {first.cause}" if first and first.cause else "")
+    pods = show_count(len(gang.ranks), "pod")
+    return f"{bad} of {pods} failed{code}" + (f": {first.cause}" if first and first.cause else "")

@@ -24,6 +24,7 @@ from gpusquad.kube.objects import Object, controller_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.sharing_params import SharingParams
+from gpusquad.model.units import show_count
 
 _NOT_THERE = "its pods do not exist"
 
@@ -207,7 +208,8 @@ class GangRegistry:
     def start_timed_out(self, gang: PodGang, attempt: int, after_s: float) -> None:
         if gang.placed and gang.attempt == attempt and not gang.started and not gang.stopping:
             missing = sum(not rank.pod for rank in gang.ranks)
-            what = f"{missing} pods are missing" if missing else "not all of its pods run"
+            are = "is" if missing == 1 else "are"
+            what = f"{show_count(missing, 'pod')} {are} missing" if missing else "not all of its pods run"
             self._placed.fail_start(gang, f"not started after {after_s:g} s: {what}")
 
     def stop(self, job: str, attempt: int, cause: str, grace_s: float | None) -> None:

@@ -16,6 +16,7 @@ from gpusquad.model.codec import job_to_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.model.units import show_count
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict, Forbidden, JobRefused
@@ -204,8 +205,9 @@ class Intake:
                 continue
             count = jobs.count(connection, JobFilter(states=jobs.UNFINISHED_STATES, tenants=(tenant,)))
             if count + len(rows) > most:
+                unfinished = show_count(count, "unfinished job")
                 raise JobRefused(Reason(
-                    ReasonCode.TENANT_LIMIT, f"tenant {tenant} has {count} unfinished jobs of at most {most}",
+                    ReasonCode.TENANT_LIMIT, f"tenant {tenant} has {unfinished} of at most {most}",
                     "wait until some have ended, or ask for a higher limit", {"unfinished": count, "limit": most},
                 ))  # fmt: skip
 

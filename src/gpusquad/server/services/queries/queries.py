@@ -15,7 +15,7 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState
 from gpusquad.model.job import Job
 from gpusquad.model.reasons import Reason, ReasonCode
-from gpusquad.model.units import show_us
+from gpusquad.model.units import show_count, show_us
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
     AccuracyAnswer,
@@ -183,7 +183,7 @@ def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int 
         if over is not None:
             kind, name, held, limit = over
             code = ReasonCode.TENANT_LIMIT if kind == "tenant" else ReasonCode.LANE_LIMIT
-            return str(code), f"{kind} {name} holds {held} of at most {limit} GPUs"
+            return str(code), f"{kind} {name} holds {held} of at most {show_count(limit, 'GPU')}"
     needed, idle = job.gang.min_gpus, state.space.idle_total
     if promised_us is not None:
         return str(ReasonCode.NO_CARDS), f"reserved for a start in {show_us(max(0, promised_us - state.now_us))}"
