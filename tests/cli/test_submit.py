@@ -7,6 +7,7 @@ import pytest
 
 from gpusquad.cli._job_file import job_file
 from gpusquad.cli._job_options import JobOptions
+from gpusquad.cli._option_errors import named_by_option
 from gpusquad.model.errors import Invalid
 from tests.canned.jobs import job, queued
 from tests.fake_service import FakeAnswer, error, sse
@@ -194,6 +195,44 @@ def test_refused(service, gsq, status, code):
     service.fail("POST", "/jobs", status, code, "needs 9 GPUs on one node, the largest has 8", "gpus", "ask for 8")
     told = gsq("submit", "-g", 9, "--", "true", code=6).stderr
     assert told == "error: gpus: needs 9 GPUs on one node, the largest has 8 (ask for 8)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "shown"),
+    [
+        (("--estimate", "soon"), "file.estimate", "--estimate"),
+        (("--share-sm", "2"), "file.share.sm", "--share-sm"),
+        (("--tasks", "9"), "file.count", "--tasks"),
+        (("--gpu-model", "\t"), "file.gpu_model[0]", "--gpu-model"),
+        (("--checkpoint-every", "x"), "file.checkpoint.every", "--checkpoint-every"),
+        (("--env", "A=1"), "file.env.A", "--env A"),
+        (("--slo", "latency=1us"), "file.slo.latency", "--slo latency"),
+        (("--set", "lr=1"), "file.params.lr", "--set lr"),
+        (("--secret", "a"), "file.secrets[0]", "--secret"),
+        ((), "file.share", "share"),
+        ((), "file.command[0]", "command[0]"),
+        ((), "tenant", "tenant"),
+    ],
+)
+@pytest.mark.parametrize(("verb", "path"), [("submit", "/jobs"), ("whatif", "/whatif"), ("recommend", "/recommend")])
+def test_error_names_the_option_that_set_the_field(service, gsq, verb, path, words, field, shown):
+    service.fail("POST", path, 422, "invalid", "is wrong", field, "change it")
+    assert gsq(verb, *words, "--", "true", code=2).stderr == f"error: {shown}: is wrong (change it)\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        ("file.estimate", "file.estimate"), ("file.limit", "--limit"), ("file.env.A", "file.env.A"),
+        ("file.env.B", "--env B"), ("params.lr", "--set lr"), ("params.steps", "params.steps"),
+        ("file.params.lr", "--set lr"), ("file.secrets[0]", "file.secrets[0]"), ("file.secrets[1].as", "--secret"),
+        ("file.after[0]", "file.after[0]"), ("file.limits", "file.limits"), ("file.share", "file.share"),
+    ],
+)  # fmt: skip
+def test_error_names_the_field_when_the_job_file_set_it(field, shown):
+    options = JobOptions("a.yaml", limit="1h", env=["B"], params=["lr=1"], secret=["b"])
+    file = {"env": {"A": "1", "B": "2"}, "secrets": ["a", "b"], "after": ["x"]}
+    assert named_by_option(field, options, file) == shown
 
 
 @pytest.mark.parametrize(("state", "code"), [("succeeded", 0), ("failed", 1), ("timed_out", 1), ("cancelled", 1)])

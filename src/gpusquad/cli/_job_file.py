@@ -15,7 +15,7 @@ from gpusquad.model.errors import Invalid
 
 MAX_FILE_BYTES = 1 << 20
 MAX_NAME_CHARS = 64
-_SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
+SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
          "lane", "app", "retries", "image")  # fmt: skip
 """Options with the same name as the field in the job file."""
 _PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|torchrun|accelerate|deepspeed|mpirun|uv|nice)")
@@ -105,7 +105,7 @@ def _object(text: str, name: str) -> Plain:
 
 def _option_fields(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
     """The options as job-file fields. They override the fields of the file."""
-    asked: Plain = {name: value for name in _SAME if (value := getattr(options, name)) is not None}
+    asked: Plain = {name: value for name in SAME if (value := getattr(options, name)) is not None}
     if options.gpus is not None and options.gpus != "auto":
         asked["gpus"] = int(options.gpus)
     if options.tasks is not None:

@@ -17,9 +17,11 @@ recommend = typer.Typer(add_completion=False)
 def _recommend(options: JobOptions, context: typer.Context, as_json: AsJson = False) -> None:
     """Recommend which resources a job should request, based on past similar runs. Nothing is submitted."""
     from gpusquad.cli._job_file import job_file
+    from gpusquad.cli._option_errors import option_errors
 
     file, params = job_file(options, words_after_dashes(context))
-    answer: Any = connect().jobs.recommend(file, params)
+    with option_errors(options, file):
+        answer: Any = connect().jobs.recommend(file, params)
     if as_json:
         print_json(answer)
     else:

@@ -51,14 +51,16 @@ def _submit(
     gpusquad submit --gpus 2 --name vgg -- python train.py --epochs 90
     """
     from gpusquad.cli._job_file import job_file
+    from gpusquad.cli._option_errors import option_errors
 
     file, params = job_file(options, words_after_dashes(context))
     client = connect()
-    if dry_run:
-        from gpusquad.cli.whatif import ask_what_if
+    with option_errors(options, file):
+        if dry_run:
+            from gpusquad.cli.whatif import ask_what_if
 
-        return ask_what_if(client, file, params, as_json)
-    accepted: Any = client.jobs.submit(file, params)
+            return ask_what_if(client, file, params, as_json)
+        accepted: Any = client.jobs.submit(file, params)
     show_notes(accepted)
     if quiet:
         typer.echo("\n".join(job["id"] for job in accepted["jobs"]))

@@ -21,9 +21,11 @@ whatif = typer.Typer(add_completion=False)
 def _whatif(options: JobOptions, context: typer.Context, as_json: AsJson = False) -> None:
     """Show when and where a job would start, and which jobs it would delay. Nothing is submitted."""
     from gpusquad.cli._job_file import job_file
+    from gpusquad.cli._option_errors import option_errors
 
     file, params = job_file(options, words_after_dashes(context))
-    ask_what_if(connect(), file, params, as_json)
+    with option_errors(options, file):
+        ask_what_if(connect(), file, params, as_json)
 
 
 def ask_what_if(client: Client, file: dict[str, Any], params: dict[str, Any], as_json: bool) -> None:
