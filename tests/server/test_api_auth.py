@@ -76,6 +76,16 @@ def test_tokens_of_other_users_are_for_administrators_only(rig: Rig) -> None:
     assert rig.call("DELETE", f"tokens/{made['id']}", "amy").status_code == 204
 
 
+def test_token_for_a_user_that_does_not_exist_names_the_command_that_adds_one(rig: Rig) -> None:
+    answer = rig.post("tokens", "root", json={"user": "nosuch"})
+    assert answer.status_code == 404
+    assert error_of(answer) == {
+        "code": "not_found", "message": "there is no user nosuch", "field": "user",
+        "cure": "add the user first: gpusquad user add nosuch",
+    }  # fmt: skip
+    assert "nosuch" not in rig.post("tokens", "ann", json={"user": "nosuch"}).text, "only administrators see users"
+
+
 # -- revocation and expiry -----------------------------------------------------------------------------------------
 
 

@@ -40,9 +40,14 @@ def add_token(body: TokenRequest, request: Request, who: Reader, svc: Svc) -> An
     expires_us = _expires_us(body, caller, who, now_us)
     token = new_token()
     with svc.database.write() as c:
-        owner = people.user(c, body.user or who.user)
-        if owner is None or (owner.name != who.user and not who.is_admin):
+        name = body.user or who.user
+        if name != who.user and not who.is_admin:
             raise Forbidden("you may create tokens only for yourself", field="user", cure="leave user out")
+        owner = people.user(c, name)
+        if owner is None:
+            raise NotFound(
+                f"there is no user {name}", field="user", cure=f"add the user first: gpusquad user add {name}"
+            )
         valid = [row for row in people.tokens(c, owner.name) if _is_valid(row, now_us)]
         if len(valid) >= MAX_PER_CLIENT:
             raise Conflict(f"{owner.name} has {len(valid)} tokens", cure="revoke unused ones")
