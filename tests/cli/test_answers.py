@@ -77,6 +77,15 @@ def test_history_and_its_filters(service, gsq):
     assert "task 3 ended with exit code 137" in " ".join(shown.split())
 
 
+def test_history_lists_the_valid_states_for_an_unknown_one(service, gsq):
+    for words in (("nosuch",), ("failed,nosuch",), ("failed", "--state", "nosuch")):
+        told = gsq("history", "--state", *words, code=2).stderr
+        assert told.startswith("error: state: 'nosuch' is not a job state (choose from held, pending, ")
+    assert service.requests == []
+    gsq("history", "--state", "failed,lost")
+    assert service.requests_to("GET", "/jobs")[0].query["state"] == ["failed", "lost"]
+
+
 def test_history_of_mine(service, gsq):
     gsq("history", "--mine")
     assert service.requests[-1].query["user"] == ["ana"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._times import UNKNOWN, clock, relative, span
+from gpusquad.model.errors import Invalid
 
 Plain = Mapping[str, Any]
 
@@ -21,6 +22,12 @@ STYLES = {
 }  # fmt: skip
 ID_LENGTH = 8
 MAX_CARDS = 8
+
+
+def check_states(states: Iterable[str]) -> None:
+    for state in states:
+        if state not in STATES:
+            raise Invalid("state", f"{state!r} is not a job state", f"choose from {', '.join(STATES)}")
 
 
 def short(job_id: str) -> str:

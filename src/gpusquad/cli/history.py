@@ -36,8 +36,11 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List jobs of any state, newest first, with wait time, run time and outcome."""
+    from gpusquad.cli._jobs import check_states
     from gpusquad.cli._times import read_time
 
+    states = [part for text in state or () for part in text.split(",")]
+    check_states(states)
     client = connect()
     now_s = client.now_s()
     found: Any = client.jobs.find(
@@ -45,7 +48,7 @@ def history(
         until_s=read_time(until, "until", now_s) if until else None,
         user=client.people.me()["user"] if mine else user or None,
         tenant=tenant or None,
-        state=state,
+        state=states,
         text=text or None,
         group=group or None,
         limit=limit,

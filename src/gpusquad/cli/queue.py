@@ -72,12 +72,9 @@ class _QueueSelection:
     """The part of the queue that the options select."""
 
     def __init__(self, client: Client, mine: bool, tenant: str, states: list[str], limit: int) -> None:
-        from gpusquad.cli._jobs import STATES
-        from gpusquad.model.errors import Invalid
+        from gpusquad.cli._jobs import check_states
 
-        for state in states:
-            if state not in STATES:
-                raise Invalid("state", f"{state!r} is not a job state", f"choose from {', '.join(STATES)}")
+        check_states(states)
         self._client = client
         self._user = client.people.me()["user"] if mine else ""
         self._tenant, self._states, self._limit = tenant, states, limit
