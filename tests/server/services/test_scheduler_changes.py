@@ -226,6 +226,16 @@ def test_policy_set_while_jobs_run_applies_and_survives_a_restart(world: World) 
         world.scheduler.policy_service.set({"order": "nonsense"}, ADA)
 
 
+@pytest.mark.parametrize("name", ["auto", "hybrid:alpha=0.5"])
+def test_divide_policy_is_refused_as_a_mode_with_the_option_that_sets_it(world: World, name: str) -> None:
+    for change in (lambda: world.scheduler.policy_service.set({"mode": name}, ADA),
+                   lambda: world.scheduler.policy_service.preview({"mode": name})):  # fmt: skip
+        with pytest.raises(Invalid) as refused:
+            change()
+        assert refused.value.problem == f"{name!r} is a divide policy, not a mode"
+        assert f"gpusquad policy set {name} --card 0" in refused.value.cure
+
+
 def test_policy_fields_that_are_not_given_stay_unchanged(world: World) -> None:
     world.scheduler.policy_service.set({"order": "sjf", "preemption": {"by": "priority"}}, ADA)
     status = world.scheduler.policy_service.set({"preemption": {"min_run_s": 7.0}}, ADA)

@@ -18,7 +18,7 @@ from gpusquad.model.decision import Preempt, Start
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import QuantileLevels
 from gpusquad.modes import Mode, load_mode, mode_names
-from gpusquad.registry import create
+from gpusquad.registry import create, find
 from gpusquad.server.answers import PolicyPreview, PolicyStatus, Who
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.runtime.tenants import TenantCache
@@ -140,8 +140,19 @@ def _mode(settings: Mapping[str, Any]) -> Mode:
 def _named_mode(name: object) -> str:
     """By name only: a path from a request is never opened."""
     if not isinstance(name, str) or name not in mode_names():
+        if isinstance(name, str) and _is_divide(name):
+            cure = f"set it with --card: gpusquad policy set {name} --card 0, or --card all"
+            raise Invalid("mode", f"{name!r} is a divide policy, not a mode", cure)
         raise Invalid("mode", f"is unknown: {name!r}", f"{_of_file(name)}choose from {', '.join(mode_names())}")
     return name
+
+
+def _is_divide(spec: str) -> bool:
+    try:
+        find("divide", spec.partition(":")[0].strip())
+    except Invalid:
+        return False
+    return True
 
 
 def _of_file(name: object) -> str:
