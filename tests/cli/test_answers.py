@@ -67,6 +67,15 @@ def test_what_an_event_carries(service, gsq):
     assert f"start {stamp(1_700_000_000)}, by_us 5, cards n0/0 n0/1, slo deadline 6h" in shown
 
 
+def test_changed_run_times_are_shown_as_durations(service, gsq):
+    event = service.answers["GET", "/jobs/llama-finetune/story"][0].body["items"][0]
+    data = {"estimate": 7500.0, "limit": 14400, "name": "x"}
+    event |= {"kind": "updated", "cause": "", "data": data}
+    service.set_answers("GET", "/jobs/llama-finetune/story", {"items": [event], "next": None})
+    shown = " ".join(gsq("story", "llama-finetune").stdout.split())
+    assert "estimate 2 h 5 min, limit 4 h, name x" in shown
+
+
 def test_history_and_its_filters(service, gsq):
     shown = gsq("history", "--since", "7d", "--until", "2030-01-01", "--user", "ana", "--tenant", "vision", "-s",
                 "failed", "-s", "lost", "--text", "di", "--group", "g", "-n", 20).stdout  # fmt: skip

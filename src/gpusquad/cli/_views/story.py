@@ -16,6 +16,7 @@ from gpusquad.model.units import US_PER_S
 
 SINCE_2001_US = 10**15
 """Larger numbers of microseconds are times, smaller ones durations."""
+_RUN_TIMES = ("estimate", "limit")
 
 COLUMNS = (
     TableColumn("WHEN"),
@@ -56,7 +57,9 @@ def _why(event: Mapping[str, Any]) -> str:
 
 
 def _readable(name: str, value: Any) -> tuple[str, Any]:
-    """Convert times in microseconds to local time."""
+    """Convert times in microseconds to local time, and changed run times in seconds to text."""
+    if name in _RUN_TIMES and isinstance(value, (int, float)):
+        return name, span(value)
     if name.endswith("_us") and isinstance(value, int) and value > SINCE_2001_US:
         return name.removesuffix("_us"), stamp(value / US_PER_S)
     return name, value
