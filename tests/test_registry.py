@@ -34,6 +34,17 @@ def test_invalid_parameters_are_refused_for_every_kind(kind: str, spec: str, fie
     assert refused.value.cure
 
 
+@pytest.mark.parametrize(
+    ("spec", "current"),
+    [
+        ("promised", "guaranteed"), ("promised: squad_us=3000", "guaranteed: squad_us=3000"),
+        ("guaranteed", "guaranteed"), ("slo : margin=2", "slo : margin=2"), ("nosuch", "nosuch"),
+    ],
+)  # fmt: skip
+def test_current_spec_replaces_a_deprecated_name(spec: str, current: str):
+    assert registry.current_spec("divide", spec) == current
+
+
 def test_infinite_parameter_is_accepted():
     assert registry.create("plan", "easy:patience_s=inf").patience_s == inf
     assert registry.create("order", "sjf:max_wait_s=inf").max_wait_s == inf

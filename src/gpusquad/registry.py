@@ -112,6 +112,14 @@ def _current(kind: str, name: str) -> str:
     return new
 
 
+def current_spec(kind: str, spec: str) -> str:
+    """The same text, with the current name if its name is deprecated."""
+    _search(kind)
+    name, colon, parameters = spec.partition(":")
+    current = _current(kind, name.strip())
+    return spec if current == name.strip() else f"{current}{colon}{parameters}"
+
+
 def create(kind: str, spec: str) -> Any:
     """Create a plug-in from text: ``easy`` or ``easy:backfill=shortest,reservations=2``."""
     name, colon, rest = spec.partition(":")

@@ -29,6 +29,17 @@ def test_all_cards(service, gsq):
     )
 
 
+def test_policy_that_the_service_stores_under_another_name_is_warned_about_once(service, gsq):
+    for card in ("n0%2F0", "n0%2F1"):
+        answer = service.answers["PUT", f"/cards/{card}/divide"][0].body
+        stored = answer["divide"] | {"policy": "guaranteed:squad_us=3000"}
+        service.set_answers("PUT", f"/cards/{card}/divide", answer | {"divide": stored})
+    done = gsq("policy", "set", "--card", "all", "promised:squad_us=3000")
+    assert done.stderr == "warning: divide policy promised is deprecated and was stored as guaranteed; use guaranteed\n"
+    assert done.stdout.count("divide policy guaranteed:squad_us=3000") == 2
+    assert gsq("policy", "set", "--card", "all", "guaranteed").stderr == ""
+
+
 def test_back_to_the_mode(service, gsq):
     gsq("policy", "set", "-c", "0", "-c", "n0/1", "--reset")
     assert bodies(service, "/cards/0/divide", "/cards/n0%2F1/divide") == [{"policy": None, "note": ""}] * 2

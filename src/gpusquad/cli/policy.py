@@ -205,6 +205,7 @@ def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
 
 def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json: bool, no_other_options: bool) -> None:
     from gpusquad.cli._batch import for_each
+    from gpusquad.cli._notes import show_notes
     from gpusquad.cli._views.card import set_line
     from gpusquad.model.errors import Invalid
 
@@ -220,10 +221,23 @@ def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json
         problem = "cannot be combined with --reset" if reset else "is missing"
         raise Invalid("policy", problem, "name one listed by `gpusquad policies divide`, or use --reset")
     client = connect()
-    for_each(
-        _card_ids(client, refs), lambda name: client.cards.divide(name, chosen, note), lambda _, card: set_line(card),
-        as_json,
-    )  # fmt: skip
+    warned: set[str] = set()
+
+    def divide(name: str) -> Any:
+        card: Any = client.cards.divide(name, chosen, note)
+        warning = _renamed(chosen or "", card["divide"]["policy"])
+        if warning and warning not in warned:
+            warned.add(warning)
+            show_notes({"warnings": [warning]})
+        return card
+
+    for_each(_card_ids(client, refs), divide, lambda _, card: set_line(card), as_json)
+
+
+def _renamed(chosen: str, stored: str) -> str:
+    """A warning if the service stored the policy under another name. Empty: it did not."""
+    old, new = (spec.partition(":")[0].strip() for spec in (chosen, stored))
+    return f"divide policy {old} is deprecated and was stored as {new}; use {new}" if old not in ("", new) else ""
 
 
 def _card_ids(client: Client, refs: list[str]) -> list[str]:

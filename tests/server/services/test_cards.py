@@ -49,6 +49,14 @@ def test_set_policy_applies_to_the_card_immediately(world: World):
     assert world.divides.now == {"n0/0": "slo"}
 
 
+def test_policy_with_a_deprecated_name_is_stored_under_its_current_name(world: World):
+    world.divides.start("n0/0", "equal")
+    made = world.service().set("0", "promised:squad_us=3000", SYSTEM)
+    assert (made.policy, made.effect) == ("guaranteed:squad_us=3000", "live")
+    assert [row.policy for row in world.service().revisions("0", 9)] == ["guaranteed:squad_us=3000"]
+    assert world.divides.now == {"n0/0": "guaranteed:squad_us=3000"}
+
+
 def test_settings_survive_a_restart_and_are_sent_again(world: World):
     world.service().set("0", "slo", SYSTEM)
     world.service().set("1", "jct", SYSTEM)

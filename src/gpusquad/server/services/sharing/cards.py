@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
-from gpusquad.registry import create
+from gpusquad.registry import create, current_spec
 from gpusquad.server.answers import CardStatus, CardUser, Who
 from gpusquad.server.card_lookup import card_named
 from gpusquad.store import card_divides
@@ -219,7 +219,7 @@ def _is_new(before: CardDivideRow | None, policy: str | None, note: str) -> bool
 
 
 def checked_divide(policy: str) -> str:
-    """The same text, if it is a known policy with valid parameters."""
+    """The same text with the policy's current name, if it is a known policy with valid parameters."""
     text = policy.strip()
     if not text:
         raise Invalid("policy", "is empty", "for example slo, or null for the mode's policy")
@@ -227,4 +227,4 @@ def checked_divide(policy: str) -> str:
         create("divide", text)
     except Invalid as error:
         raise Invalid(error.field.replace("divide", "policy", 1), error.problem, error.cure) from None
-    return text
+    return current_spec("divide", text)
