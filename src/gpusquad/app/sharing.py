@@ -114,5 +114,5 @@ def _log_unmanaged(card: str, one: ListedProcess) -> None:
         _log.warning("unmanaged process on a shared card: belongs to no job", card=card, **about)
     else:
         job = one.owner.rpartition(".")[0]
-        message = "unmanaged process on a shared card: belongs to a job but runs without the library"
+        message = "unmanaged process on a shared card: belongs to a job but runs without the shim"
         _log.warning(message, card=card, job=job, **about)

@@ -14,7 +14,7 @@ from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
 from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.reporting import ReportBuilder
-from gpusquad.agent.kubernetes.unmanaged import on_cards, unmanaged_watch
+from gpusquad.agent.kubernetes.unmanaged import processes_by_card, unmanaged_watch
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.api import NoSharing
 from gpusquad.gpu.attach import unmanaged
@@ -73,7 +73,7 @@ def watch(sharing: FakeSharing) -> Iterator[UnmanagedWatch[NodeSnapshot]]:
 def test_processes_are_listed_by_card_with_the_uid_of_their_pod():
     first, second = sharing_pod("a", "A.1of2"), sharing_pod("b", "A.2of2")
     owners = {4: first.key, 5: second.key}
-    found = on_cards(snapshot(owners, first, second, A_1of2=[4], A_2of2=[5, 6], B=None))
+    found = processes_by_card(snapshot(owners, first, second, A_1of2=[4], A_2of2=[5, 6], B=None))
     assert {card: {pid: process.owner for pid, process in processes.items()} for card, processes in found.items()} == {
         "A": {4: first.uid, 5: second.uid, 6: None},
     }  # fmt: skip
@@ -132,7 +132,7 @@ def test_process_without_a_pod_is_logged_once_and_reported_to_the_daemon(sharing
     assert [record.message for record in caplog.records] == ["unmanaged process on a shared card: it belongs to no pod"]
 
 
-def test_pod_process_without_the_library_is_marked_in_reports(sharing, watch, monkeypatch, caplog):
+def test_pod_process_without_the_shim_is_marked_in_reports(sharing, watch, monkeypatch, caplog):
     monkeypatch.setattr(unmanaged, "GRACE_S", 0.0)
     client = sharing_pod("a", "A")
     sharing.pids_by_client = {f"{client.uid}/main": [4]}
@@ -145,7 +145,7 @@ def test_pod_process_without_the_library_is_marked_in_reports(sharing, watch, mo
         (5, True),
     ]
     assert sharing.reports[-1] == ("A", [4, 5], {4})
-    assert "belongs to a pod with a share, but runs without the library" in caplog.text
+    assert "belongs to a pod with a share, but runs without the shim" in caplog.text
 
 
 def test_agent_marks_unmanaged_processes_in_its_reports(tmp_path, watch, monkeypatch):

@@ -45,7 +45,7 @@ class ReportBuilder:
     """Builds the report of a snapshot."""
 
     def __init__(self, logs: Path | None, unheld: Callable[[], Collection[Key]] = frozenset) -> None:
-        """``unheld``: processes of pods with a share that run on the card without the library."""
+        """``unheld``: processes of pods with a share that run on the card without the shim."""
         self._unheld = unheld
         self._logs = None if logs is None else PodLogWatcher(logs)
         self._idle_w: dict[str, float] = {}

@@ -1,5 +1,4 @@
-"""Unmanaged processes on this node's shared cards: outside of pods, or in a pod with a share but without the
-library."""
+"""Unmanaged processes on this node's shared cards: outside of pods, or in a pod with a share but without the shim."""
 
 from __future__ import annotations
 
@@ -15,29 +14,29 @@ _log = logging.getLogger(__name__)
 
 
 def unmanaged_watch(sharing: CardSharing) -> UnmanagedWatch[NodeSnapshot]:
-    return UnmanagedWatch(sharing, on_cards, _log_process)
+    return UnmanagedWatch(sharing, processes_by_card, _log_process)
 
 
-def on_cards(look: NodeSnapshot) -> dict[str, dict[int, ListedProcess]]:
-    """Shares belong to pods, by their UIDs."""
-    uids, hidden = {pod.key: pod.uid for pod in look.pods}, hidden_pods(look)
+def processes_by_card(snapshot: NodeSnapshot) -> dict[str, dict[int, ListedProcess]]:
+    """Processes in the driver's lists, by physical card and pid. The owner of a process is the UID of its pod, which is
+    also the ``Holder.owner`` of a pod with a share."""
+    uids, hidden = {pod.key: pod.uid for pod in snapshot.pods}, hidden_pods(snapshot)
     found: dict[str, dict[int, ListedProcess]] = {}
-    for reading in look.readings:
+    for reading in snapshot.readings:
         if reading.processes is None:
             continue
-        here = found.setdefault(physical(reading.id), {})
-        is_hidden = may_be_hidden(reading.id, look, hidden)
+        on_card = found.setdefault(physical(reading.id), {})
+        is_doubtful = may_be_hidden(reading.id, snapshot, hidden)
         for process in reading.processes:
-            owner = look.owners.get(process.pid)
-            seen = UnmanagedProcess(process.pid, process.name, process.memory_bytes or 0)
-            here[process.pid] = ListedProcess(seen, None if owner is None else uids.get(owner, owner), is_hidden)
+            pod_key = snapshot.owners.get(process.pid)
+            owner = None if pod_key is None else uids.get(pod_key, pod_key)
+            listed = UnmanagedProcess(process.pid, process.name, process.memory_bytes or 0)
+            on_card[process.pid] = ListedProcess(listed, owner, is_doubtful)
     return found
 
 
 def _log_process(card: str, listed: ListedProcess) -> None:
-    what = (
-        "belongs to no pod" if listed.owner is None else "belongs to a pod with a share, but runs without the library"
-    )
+    what = "belongs to no pod" if listed.owner is None else "belongs to a pod with a share, but runs without the shim"
     process = listed.process
     about = {"card": card, "pid": process.pid, "program": process.name, "memory_bytes": process.memory_bytes}
     _log.warning("unmanaged process on a shared card: it %s", what, extra=about)
