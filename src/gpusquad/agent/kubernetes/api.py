@@ -1,5 +1,5 @@
-"""The part of the Kubernetes API that the agent needs, with the standard library, so that it starts fast and stays
-small."""
+"""Client for the part of the Kubernetes API that the agent needs. It uses the standard library, so that the agent
+starts fast and stays small."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RIGHTS: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
 )
-"""Rules of the agent's ClusterRole: all that it may do."""
+"""Rules of the agent's ClusterRole: all requests that it may make."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,19 @@ class AgentAccess:
 
     url: str
     authority: str = ""
-    """File with the server's certificate authority. Empty: those that the system trusts."""
+    """File with the certificate authority of the server. Empty: the authorities that the system trusts."""
     token: str = ""
     token_file: str = ""
-    """Read for each request: such tokens are replaced every hour."""
+    """File with the token, used instead of ``token``. It is read for each request, because Kubernetes replaces the
+    tokens of pods every hour."""
     certificate: str = ""
+    """File with the client certificate. Empty: none."""
     key: str = ""
+    """File with the private key of the client certificate."""
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> AgentAccess:
-    """The credentials that every pod has."""
+    """Access with the service account of this pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise Invalid("kubeconfig", "is missing, and this is not a pod of a cluster", "name a kubeconfig file")
@@ -57,7 +60,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = 
 
 
 def from_kubeconfig(path: Path) -> AgentAccess:
-    """The current context of the file."""
+    """Access by the current context of a kubeconfig file."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         context = _named(content, "context", content["current-context"])
@@ -75,11 +78,12 @@ def from_kubeconfig(path: Path) -> AgentAccess:
 
 
 def _named(content: Object, kind: str, name: str) -> Object:
+    """The entry of this name in a list of the kubeconfig: a context, cluster or user."""
     return next(entry[kind] for entry in content[f"{kind}s"] if entry["name"] == name)
 
 
 def _file(config: Path, entry: Object, name: str) -> str:
-    """The named file, relative to the config; inline data is written to a temporary file."""
+    """Path of the named file, relative to the kubeconfig. Inline data is written to a temporary file. Empty: none."""
     if f"{name}-data" in entry:
         with tempfile.NamedTemporaryFile(prefix="gpusquad-", delete=False) as file:
             file.write(base64.b64decode(entry[f"{name}-data"]))
@@ -88,14 +92,17 @@ def _file(config: Path, entry: Object, name: str) -> str:
 
 
 class KubeApi:
-    """Threads may share it: each has its own connection."""
+    """Client for the API server. Threads may share it: each has its own connection.
+
+    All calls raise ApiRefused for an error of the server, and ApiUnreachable if there is no usable answer.
+    """
 
     def __init__(self, access: AgentAccess) -> None:
         self._access = access
         url = urllib.parse.urlsplit(access.url)
         self._host, self._port, self._prefix = url.hostname or "", url.port, url.path.rstrip("/")
         self._tls = _tls(access) if url.scheme == "https" else None
-        self._mine = threading.local()
+        self._per_thread = threading.local()
 
     def get(self, path: str, **query: str) -> Object:
         return self._send("GET", path, query)
@@ -111,12 +118,12 @@ class KubeApi:
         return self._send("DELETE", path, {}, content)
 
     def watch(self, path: str, version: str, timeout_s: int, **query: str) -> Iterator[Object]:
-        """Events after the version, until the server ends the stream."""
-        asked = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true",
-                 "timeoutSeconds": str(timeout_s), **query}  # fmt: skip
+        """Events after the resource version, until the server ends the stream. It has its own connection."""
+        parameters = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true",
+                      "timeoutSeconds": str(timeout_s), **query}  # fmt: skip
         connection = self._connection(timeout_s + TIMEOUT_S)
         try:
-            answer = self._ask(connection, "GET", path, asked, None, "")
+            answer = self._ask(connection, "GET", path, parameters, None, "")
             while line := answer.readline():
                 yield json.loads(line)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -125,39 +132,41 @@ class KubeApi:
             connection.close()
 
     def _send(self, method: str, path: str, query: Mapping[str, str], content: Object | None = None,
-              kind: str = "application/json") -> Object:  # fmt: skip
-        """Retries once if an idle connection turned out to be closed."""
-        kept = getattr(self._mine, "connection", None)
+              content_type: str = "application/json") -> Object:  # fmt: skip
+        """Send on the idle connection of the thread, or on a new one. If the idle one fails, try once more on a new
+        one, because the server may have closed it."""
+        kept = getattr(self._per_thread, "connection", None)
         try:
-            return self._exchange(kept or self._connection(TIMEOUT_S), method, path, query, content, kind)
+            return self._exchange(kept or self._connection(TIMEOUT_S), method, path, query, content, content_type)
         except ApiUnreachable:
             if kept is None:
                 raise
-        return self._exchange(self._connection(TIMEOUT_S), method, path, query, content, kind)
+        return self._exchange(self._connection(TIMEOUT_S), method, path, query, content, content_type)
 
     def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, query: Mapping[str, str],
-                  content: Object | None, kind: str) -> Object:  # fmt: skip
-        """Keeps the connection if the request succeeded."""
-        self._mine.connection = None
+                  content: Object | None, content_type: str) -> Object:  # fmt: skip
+        """Answer to a request. The connection is kept if the request succeeded, and closed otherwise."""
+        self._per_thread.connection = None
         try:
-            found = json.loads(self._ask(connection, method, path, query, content, kind).read())
+            found = json.loads(self._ask(connection, method, path, query, content, content_type).read())
         except ApiRefused:
             connection.close()
             raise
         except (OSError, http.client.HTTPException, ValueError) as error:
             connection.close()
             raise ApiUnreachable(f"{method} {path}: {error!r}") from error
-        self._mine.connection = connection
+        self._per_thread.connection = connection
         return found
 
     def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, query: Mapping[str, str],
-             content: Object | None, kind: str) -> http.client.HTTPResponse:  # fmt: skip
+             content: Object | None, content_type: str) -> http.client.HTTPResponse:  # fmt: skip
+        """Send a request and return the answer, of which the body is not read yet."""
         headers = {"Accept": "application/json", "User-Agent": "gpusquad-agent"}
         token = self._token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
         if content is not None:
-            headers["Content-Type"] = kind
+            headers["Content-Type"] = content_type
         target = self._prefix + path + ("?" + urllib.parse.urlencode(query) if query else "")
         connection.request(method, target, json.dumps(content) if content is not None else None, headers)
         answer = connection.getresponse()
@@ -167,7 +176,7 @@ class KubeApi:
 
     def _token(self) -> str:
         token = Path(self._access.token_file).read_text().strip() if self._access.token_file else self._access.token
-        if not token.isascii() or not token.isprintable():  # the library's error would show it
+        if not token.isascii() or not token.isprintable():  # http.client's error would show the token
             raise ValueError("the token contains characters that cannot be sent")
         return token
 
@@ -185,6 +194,7 @@ def _tls(access: AgentAccess) -> ssl.SSLContext:
 
 
 def _message(body: bytes) -> str:
+    """Message of a Kubernetes Status, or the start of any other answer, for example of a proxy."""
     try:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):

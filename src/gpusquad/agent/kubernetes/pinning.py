@@ -48,11 +48,11 @@ def pinned_cards_of(pod: Pod, container: Container, cards: Collection[str]) -> P
         raise AllocationRefused(f"{pod.key}: {pod.pin_error}")
     if pod.pin is None:
         return None
-    is_heir = container.is_init and container.name not in pod.pin
-    pinned = pod.pin.get(_inheriting_container(pod, container) if is_heir else container.name)
+    uses_later_pin = container.is_init and container.name not in pod.pin
+    pinned = pod.pin.get(_next_regular_container(pod, container) if uses_later_pin else container.name)
     if pinned is None:
         raise AllocationRefused(f"{pod.key}: the annotation {CARDS} names no cards for container {container.name!r}")
-    if len(pinned) < container.count or (len(pinned) > container.count and not is_heir):
+    if len(pinned) < container.count or (len(pinned) > container.count and not uses_later_pin):
         raise AllocationRefused(
             f"{pod.key}: container {container.name!r} requests {container.count} cards, "
             f"but the annotation {CARDS} names {len(pinned)}"
@@ -64,8 +64,9 @@ def pinned_cards_of(pod: Pod, container: Container, cards: Collection[str]) -> P
     return PinnedCards(pinned, container.count)
 
 
-def _inheriting_container(pod: Pod, container: Container) -> str:
-    """An init container uses the cards of the next regular container, because the kubelet passes its devices on."""
+def _next_regular_container(pod: Pod, container: Container) -> str:
+    """Name of the regular container whose cards an init container uses, because the kubelet reuses the devices
+    of an init container for later containers. Without a later one, the container's own name."""
     later = pod.containers[pod.containers.index(container) :]
     return next((other.name for other in later if not other.is_init), container.name)
 
