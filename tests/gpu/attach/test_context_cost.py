@@ -14,7 +14,7 @@ import pytest
 
 from gpusquad.gpu.attach import context_cost
 from gpusquad.gpu.attach.card_manager import CONTEXT, CardManager
-from gpusquad.gpu.attach.context_cost import LEAST_BYTES, MAX_BYTES, kept_context_cost, new_context_cost
+from gpusquad.gpu.attach.context_cost import MAX_BYTES, MIN_BYTES, measure_and_save, saved_context_cost
 from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.gpu.nvml import NvmlError
 from gpusquad.model.cluster import Card
@@ -45,7 +45,7 @@ def uuid(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_context_cost_is_measured_by_creating_a_context(uuid: str) -> None:
-    assert context_cost.context_cost(uuid) == COST
+    assert context_cost.measure_in_new_process(uuid) == COST
 
 
 def test_measured_context_cost_is_charged_to_each_process(place: Place, uuid: str) -> None:
@@ -65,28 +65,28 @@ def test_context_cost_is_stored_per_driver_version(
     caplog.set_level(logging.INFO)
     file = tmp_path / CONTEXT
     loaded = tmp_path / "version"
-    monkeypatch.setattr(context_cost, "_LOADED", loaded)
+    monkeypatch.setattr(context_cost, "_DRIVER_VERSION_FILE", loaded)
     loaded.write_text("580.1\n")
-    assert kept_context_cost(file) is None
-    assert new_context_cost(uuid, file) == COST
+    assert saved_context_cost(file) is None
+    assert measure_and_save(uuid, file) == COST
     assert json.loads(file.read_text()) == {"bytes": COST, "driver": "580.1"}
     assert "a CUDA context costs 38.8 MB" in caplog.text
-    assert kept_context_cost(file) == COST
+    assert saved_context_cost(file) == COST
     loaded.write_text("590.1\n")
-    assert kept_context_cost(file) is None
+    assert saved_context_cost(file) is None
 
 
 @pytest.mark.parametrize(
     "content", ["{", "[]", "{}", '{"bytes": "x", "driver": ""}', '{"bytes": 42949672960, "driver": ""}']
 )
 def test_invalid_context_cost_file_is_ignored(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context_cost, "_LOADED", tmp_path / "none")
+    monkeypatch.setattr(context_cost, "_DRIVER_VERSION_FILE", tmp_path / "none")
     (tmp_path / CONTEXT).write_text(content)
-    assert kept_context_cost(tmp_path / CONTEXT) is None
+    assert saved_context_cost(tmp_path / CONTEXT) is None
 
 
 def test_context_cost_is_returned_when_it_cannot_be_stored(uuid: str, tmp_path: Path) -> None:
-    assert new_context_cost(uuid, tmp_path / "none" / CONTEXT) == COST
+    assert measure_and_save(uuid, tmp_path / "none" / CONTEXT) == COST
 
 
 def test_context_charge_does_not_change_while_clients_are_attached(place: Place, uuid: str) -> None:
@@ -112,10 +112,10 @@ def test_context_cost_is_not_ready_when_the_program_fails(
 ) -> None:
     monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", f"print({output!r})"))
     with pytest.raises(NotReady, match=cause):
-        context_cost.context_cost("GPU-1")
+        context_cost.measure_in_new_process("GPU-1")
     monkeypatch.setattr(context_cost, "_PROGRAM", ("/none",))
     with pytest.raises(NotReady, match="No such file"):
-        context_cost.context_cost("GPU-1")
+        context_cost.measure_in_new_process("GPU-1")
 
 
 def test_failed_measurement_is_logged_and_charges_nothing(
@@ -137,9 +137,9 @@ def test_context_cost_of_a_simulated_card_is_zero(tmp_path: Path, caplog: pytest
 
 def test_hanging_measurement_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(60)"))
-    monkeypatch.setattr(context_cost, "WITHIN_S", 0.2)
+    monkeypatch.setattr(context_cost, "TIMEOUT_S", 0.2)
     with pytest.raises(NotReady, match=r"within 0\.2 s"):
-        context_cost.context_cost("GPU-1")
+        context_cost.measure_in_new_process("GPU-1")
 
 
 @dataclass
@@ -166,7 +166,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_driver")
 def test_cost_is_the_growth_of_used_memory_when_nvml_lists_no_processes() -> None:
     grown = [MIB * mib for mib in (100, 620, 120, 622, 120, 621, 120)]
-    assert context_cost.measure(FakeNvmlCard(grown)) == 502 * MIB  # type: ignore[arg-type]
+    assert context_cost.measure_in_this_process(FakeNvmlCard(grown)) == 502 * MIB  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")
@@ -180,17 +180,17 @@ def test_cost_is_the_growth_of_used_memory_when_nvml_lists_no_processes() -> Non
     ],
 )
 def test_measurement_fails_when_the_used_memory_is_implausible(used: tuple[int, ...]) -> None:
-    with pytest.raises(context_cost.DriverError, match="others use it at the same time"):
-        context_cost.measure(FakeNvmlCard([MIB * mib for mib in used]))  # type: ignore[arg-type]
+    with pytest.raises(context_cost.DriverError, match="other processes use the card as well"):
+        context_cost.measure_in_this_process(FakeNvmlCard([MIB * mib for mib in used]))  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")
 def test_cost_is_the_entry_of_the_process_when_its_pid_is_unambiguous() -> None:
     me = os.getpid()
-    assert context_cost.measure(FakeNvmlCard([0], [{}, {me: LEAST_BYTES}])) == LEAST_BYTES  # type: ignore[arg-type]
+    assert context_cost.measure_in_this_process(FakeNvmlCard([0], [{}, {me: MIN_BYTES}])) == MIN_BYTES  # type: ignore[arg-type]
     used = [0, MAX_BYTES, 0, MAX_BYTES, 0, MAX_BYTES, 0]
     ambiguous = FakeNvmlCard(used, [{me: 500 * MIB}])  # the PID belongs to another process outside the PID namespace
-    assert context_cost.measure(ambiguous) == MAX_BYTES  # type: ignore[arg-type]
+    assert context_cost.measure_in_this_process(ambiguous) == MAX_BYTES  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

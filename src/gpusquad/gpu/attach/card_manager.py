@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpusquad.gpu.attach.client_environment import own_environment
-from gpusquad.gpu.attach.context_cost import kept_context_cost, new_context_cost
+from gpusquad.gpu.attach.context_cost import measure_and_save, saved_context_cost
 from gpusquad.gpu.attach.library import client_library
 from gpusquad.gpu.attach.mps_pool import MpsPool
 from gpusquad.gpu.attach.records import AttachRecords, make_open, read_json, refuse_others, write_whole
@@ -129,13 +129,13 @@ class CardManager:
             return asked
         with self.lock:
             if self._context_bytes is None:
-                self._context_bytes = kept_context_cost(self.folder / CONTEXT)
+                self._context_bytes = saved_context_cost(self.folder / CONTEXT)
             if self._context_bytes is None and self.told.all():
                 return int((self._hello() or {}).get("context_bytes", 0))
             if self._context_bytes is None:
                 self.make_folder()
                 is_real = self._uuid.startswith(_REAL)
-                self._context_bytes = new_context_cost(self._uuid, self.folder / CONTEXT) if is_real else 0
+                self._context_bytes = measure_and_save(self._uuid, self.folder / CONTEXT) if is_real else 0
             return self._context_bytes
 
     # -- policy ------------------------------------------------------------------------------------------------------
