@@ -1,4 +1,4 @@
-"""Slow requests: some run at once, some wait, and the others are refused with a time to retry."""
+"""Limit on concurrent slow requests, for example those that replay the plan."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ T = TypeVar("T")
 
 
 class SlowRequestPool:
-    """Uses its own threads, so that fast requests never wait for slow ones."""
+    """Runs up to ``concurrent`` slow requests, keeps up to ``waiting`` more waiting, and refuses any further one.
 
-    def __init__(self, at_once: int, waiting: int, wait_s: float = 2.0) -> None:
-        self._limiter = CapacityLimiter(at_once)
-        self._most = at_once + waiting
-        self._inside = 0
-        self._wait_s = wait_s
+    It has its own limit on threads, so that fast requests never wait for slow ones.
+    """
+
+    def __init__(self, concurrent: int, waiting: int, retry_after_s: float = 2.0) -> None:
+        self._limiter = CapacityLimiter(concurrent)
+        self._capacity = concurrent + waiting
+        self._in_progress = 0
+        """Requests that run or wait."""
+        self._retry_after_s = retry_after_s
 
     async def run(self, work: Callable[[], T]) -> T:
-        # Counted here, because other requests could enter between asking the limiter and waiting for it.
-        if self._inside >= self._most:
-            raise Unavailable(f"{self._inside} such requests are in progress", self._wait_s)
-        self._inside += 1
+        # The limiter would count this request only after a task switch, so that others could start before.
+        if self._in_progress >= self._capacity:
+            raise Unavailable(f"{self._in_progress} slow requests are running or waiting", self._retry_after_s)
+        self._in_progress += 1
         try:
             return await to_thread.run_sync(work, limiter=self._limiter)
         finally:
-            self._inside -= 1
+            self._in_progress -= 1
