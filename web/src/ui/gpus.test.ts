@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { gpusInFull, gpusOf } from "./gpus";
+import { gpusInFull, gpusInShort } from "./gpus";
 
 const GIB = 2 ** 30;
 const share = (sm: number | null, memory: number | string | null, isolation = "shared") => ({ sm, memory, isolation });
@@ -11,6 +11,6 @@ test.each([
   [{ gpus: 1, share: share(null, "30%", "isolated") }, "30%", "30% VRAM · isolated"],
   [{ gpus: 1, share: share(0.125, null) }, "12.5%", "12.5% SM"],
 ])("whole cards are counted, shares are shown with their size", (job, short, long) => {
-  expect(gpusOf(job)).toBe(short);
+  expect(gpusInShort(job)).toBe(short);
   expect(gpusInFull(job)).toBe(long);
 });

@@ -2,7 +2,7 @@ import { Link } from "wouter";
 import { mayAct, type Me } from "../../app/permissions";
 import type { Translate } from "../../i18n";
 import { clock, count, fromNow, instant } from "../../i18n/format";
-import { gpusInFull, gpusOf } from "../../ui/gpus";
+import { gpusInFull, gpusInShort } from "../../ui/gpus";
 import { StateBadge } from "../../ui/StateBadge";
 import type { Col } from "../../ui/VirtualTable";
 import styles from "./Queue.module.css";
@@ -21,7 +21,7 @@ export function columnsOf(t: Translator, me: Me, now_s: number, onAct: (row: Row
     col("state", "86px", (row) => <StateBadge state={row.state} />),
     col("reason", "minmax(120px, 2.4fr)", (row) => <Reason text={row.reason?.message ?? row.cause} />, { isWideOnly: true }),
     col("eta", "minmax(110px, 1fr)", (row) => <Starts row={row} t={t} now_s={now_s} />, { isWideOnly: true }),
-    col("gpus", "84px", (row) => <span title={row.share ? gpusInFull(row) : undefined}>{gpusOf(row)}</span>, { isNumber: true, isWideOnly: true }),
+    col("gpus", "84px", (row) => <span title={row.share ? gpusInFull(row) : undefined}>{gpusInShort(row)}</span>, { isNumber: true, isWideOnly: true }),
     col("priority", "66px", (row) => <Priority name={row.priority} t={t} />, { isWideOnly: true }),
     col("tenant", "minmax(64px, .7fr)", (row) => row.tenant, { isWideOnly: true }),
     col("user", "minmax(64px, .7fr)", (row) => row.user, { isWideOnly: true }),
