@@ -22,8 +22,8 @@ from tests.docs.pages import GUIDE, REPOSITORY, Block, all_blocks
 
 
 @pytest.fixture
-def home(tmp_path: Path):
-    """Home of a service that the page starts itself, or that is already running."""
+def page_service(tmp_path: Path):
+    """Service that is not started: the commands of the page start it, or the test does."""
     service = RunningService(tmp_path / "home", config=CONFIG)
     yield service
     if service.process is None:
@@ -32,7 +32,7 @@ def home(tmp_path: Path):
 
 
 def _stop_service_of_the_page(service: RunningService) -> None:
-    """Stop the service if the page did not, as pages should."""
+    """Stop the service that the page started, unless the page stopped it."""
     with suppress(ApiError):
         service.client.people.me()
         background.stop(service.home)
@@ -41,42 +41,42 @@ def _stop_service_of_the_page(service: RunningService) -> None:
 def assert_page_works(page: Path, service: RunningService) -> None:
     work = service.home.parent / "work"
     shutil.copytree(REPOSITORY / "examples", work / "examples")
-    seen = 0
+    executed = 0
     for result in run_page(page, service.home, work):
-        seen += 1
+        executed += 1
         where = f"{page.name}:{result.command.line}: $ {result.command.text}\n{result.output}"
         assert result.code == 0, where
         assert (line := missing(result.command.shown, result.output, service.home)) is None, f"{where}\nmissing: {line}"
-    assert seen
+    assert executed, "the page has no commands"
 
 
-def test_quickstart_commands_print_what_is_shown(home: RunningService) -> None:
-    assert_page_works(GUIDE / "quickstart.md", home)
+def test_quickstart_commands_print_what_is_shown(page_service: RunningService) -> None:
+    assert_page_works(GUIDE / "quickstart.md", page_service)
 
 
-def test_readme_commands_print_what_is_shown(home: RunningService) -> None:
-    assert_page_works(REPOSITORY / "README.md", home)
+def test_readme_commands_print_what_is_shown(page_service: RunningService) -> None:
+    assert_page_works(REPOSITORY / "README.md", page_service)
 
 
-def test_command_line_commands_print_what_is_shown(home: RunningService) -> None:
-    home.start().checked()
-    assert_page_works(GUIDE / "command-line.md", home)
+def test_command_line_commands_print_what_is_shown(page_service: RunningService) -> None:
+    page_service.start().checked()
+    assert_page_works(GUIDE / "command-line.md", page_service)
 
 
-def test_recommend_commands_print_what_is_shown(home: RunningService) -> None:
-    home.start().checked()
-    assert_page_works(GUIDE / "recommend.md", home)
+def test_recommend_commands_print_what_is_shown(page_service: RunningService) -> None:
+    page_service.start().checked()
+    assert_page_works(GUIDE / "recommend.md", page_service)
 
 
-def test_predictions_commands_print_what_is_shown(home: RunningService) -> None:
-    home.start().checked()
-    assert_page_works(GUIDE / "predictions.md", home)
+def test_predictions_commands_print_what_is_shown(page_service: RunningService) -> None:
+    page_service.start().checked()
+    assert_page_works(GUIDE / "predictions.md", page_service)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_api_commands_print_what_is_shown(home: RunningService) -> None:
-    home.start().checked()
-    assert_page_works(GUIDE / "api.md", home)
+def test_api_commands_print_what_is_shown(page_service: RunningService) -> None:
+    page_service.start().checked()
+    assert_page_works(GUIDE / "api.md", page_service)
 
 
 @pytest.mark.parametrize("block", all_blocks("yaml"), ids=str)

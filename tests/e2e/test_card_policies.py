@@ -16,7 +16,7 @@ def test_divide_policy_of_a_card_survives_a_service_restart(service: RunningServ
     assert answer["divide"]["effect"] == "kept"
     assert "takes effect where shares are enforced" in answer["divide"]["message"]
     cards.divide("SIM-1", "jct")
-    cards.divide("1", None)
+    cards.divide("1", None)  # the same card by its index: the policy of the mode again
     service.kill()
     service.start()
     first, second, *others = service.client.cards.all()
@@ -25,7 +25,7 @@ def test_divide_policy_of_a_card_survives_a_service_restart(service: RunningServ
     assert {card["divide"]["revision"] for card in others} == {None}
     service.client.policy.set({"mode": "jct"})
     assert [card["divide"]["policy"] for card in service.client.cards.all()] == ["slo"] + 7 * ["jct"]
-    assert service.client.cards.get("0")["now"] is None
+    assert service.client.cards.get("0")["now"] is None, "a simulated card has no squads"
 
 
 def test_several_virtual_cards_for_one_task_are_refused(make_service) -> None:
