@@ -6,13 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TypeVar
 
 import numpy as np
 
-from bench._heads import HeadDelayPlan
 from bench._logs import Floats, Log, slowdown
 from gpusquad.core.state.policies import Policies
 from gpusquad.model.cluster import Cluster
@@ -40,7 +39,7 @@ class Played:
     late_h: Floats
     """Jobs with a reservation: hours of start after the first reserved start."""
     passed_h: Floats
-    """Heads of the queue: hours of start after the start without backfill. Empty if not measured."""
+    """Heads of the queue: hours of start after the start without backfill."""
 
     @property
     def slowdown(self) -> Floats:
@@ -59,22 +58,19 @@ class Played:
         return float((self.wait_s + self.run_s).mean()) / 3600
 
 
-def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Predict | PredictorFeed,
-         watch_heads: bool = False) -> Played:  # fmt: skip
+def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Predict | PredictorFeed) -> Played:
     """``by``: a predictor that learns as jobs end, or a function that returns predictions."""
-    watched = HeadDelayPlan(policies.plan, {trace.job.id: trace.run_us for trace in jobs}) if watch_heads else None
-    policies = replace(policies, plan=watched) if watched else policies
     if isinstance(by, PredictorFeed):
         scenario = Scenario(cluster, jobs, policies, **by.parts())
     else:
         scenario = Scenario(cluster, jobs, policies, by)
-    return _columns(simulate(scenario), watched)
+    return _columns(simulate(scenario))
 
 
 def play_mode(log: Log, mode: str, by: Predict | None = None) -> Played:
     """Replay a mode with its own predictor, or with the given predictions."""
     chosen = load_mode(mode)
-    return play(log.cluster, log.jobs, chosen.policies(), by or PredictorFeed(chosen.predictor, chosen.uses), True)
+    return play(log.cluster, log.jobs, chosen.policies(), by or PredictorFeed(chosen.predictor, chosen.uses))
 
 
 def mode_facts(*names: str) -> dict[str, dict[str, str]]:
@@ -104,17 +100,15 @@ def _told(task: object) -> str:
     return " ".join(str(part) for part in task) if isinstance(task, tuple) else str(task)
 
 
-def _columns(result: SimulationResult, watched: HeadDelayPlan | None) -> Played:
+def _columns(result: SimulationResult) -> Played:
     waits_us = [outcome.wait_us for outcome in result.outcomes]
     missing = sum(wait_us is None for wait_us in waits_us)
     if missing:
         raise ValueError(f"{missing} jobs never started")
-    starts_us = {outcome.job.id: outcome.started_us or 0 for outcome in result.outcomes}
-    unpassed_us = watched.unpassed_us if watched else {}
     return Played(
         submitted_s=np.array([outcome.job.submitted_us for outcome in result.outcomes]) / US_PER_S,
         wait_s=np.array(waits_us, dtype=np.float64) / US_PER_S,
         run_s=np.array([outcome.run_us for outcome in result.outcomes]) / US_PER_S,
-        late_h=np.array(list(result.head_delay_us.values()), dtype=np.float64) / US_PER_H,
-        passed_h=np.array([starts_us[job_id] - at_us for job_id, at_us in unpassed_us.items()]) / US_PER_H,
+        late_h=np.array(list(result.late_us.values()), dtype=np.float64) / US_PER_H,
+        passed_h=np.array(list(result.head_delay_us.values()), dtype=np.float64) / US_PER_H,
     )

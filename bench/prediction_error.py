@@ -74,9 +74,7 @@ def play_wrong(task: Task) -> Played:
     log, chosen = read_log(log_name), load_mode(mode)
     if sigma < 0:
         return play_mode(log, mode)
-    return play(
-        log.cluster, log.jobs, chosen.policies(), ErroneousPredictor(chosen.uses, sigma, bias), watch_heads=True
-    )
+    return play(log.cluster, log.jobs, chosen.policies(), ErroneousPredictor(chosen.uses, sigma, bias))
 
 
 def claims(task: Task, played: dict[Task, Played]) -> list[dict]:

@@ -57,7 +57,7 @@ def play_one(task: tuple[str, str]) -> Played:
     """Name of a log, and a scheduler with its source of run times."""
     log, (scheduler, knows) = read_log(task[0]), task[1].split()
     if scheduler == "easy":
-        return play(log.cluster, log.jobs, make_policies("fifo", "easy", "binpack"), user, watch_heads=True)
+        return play(log.cluster, log.jobs, make_policies("fifo", "easy", "binpack"), user)
     return play_mode(log, scheduler, exact if knows == "exact" else None)
 
 

@@ -67,7 +67,7 @@ def play_uses(task: Task) -> Played:
     if not patience_ends:
         policies = replace(policies, plan=replace(policies.plan, patience_s=inf))
     predicting = PredictorFeed(mode.predictor, QuantileLevels(shadow, candidate, reservation, careful))
-    return play(log.cluster, log.jobs, policies, predicting, watch_heads=True)
+    return play(log.cluster, log.jobs, policies, predicting)
 
 
 def claims(task: Task, one: Played, easy: Played) -> list[dict]:

@@ -46,7 +46,7 @@ def runs() -> dict:
     found = {f"{mode} exact": play_mode(log, mode, exact) for mode in (predictive.FIFO, predictive.FREE)}
     found |= {f"{mode} online": play_mode(log, mode) for mode in (predictive.FIFO, predictive.FREE)}
     mode = load_mode("fifo")
-    return found | {"easy user": play(log.cluster, log.jobs, mode.policies(), user, watch_heads=True)}
+    return found | {"easy user": play(log.cluster, log.jobs, mode.policies(), user)}
 
 
 def test_slowdown_is_bounded_by_ten_seconds():

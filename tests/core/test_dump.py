@@ -131,11 +131,12 @@ def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
     state = SchedulerState(grid("1x1"), make_policies())
     dumped = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence",
              "capacity_unchanged", "reservations_may_advance", "new_jobs", "claims", "outages", "first_reserved_us",
-             "replan_cause", "resizes", "careful", "due_until_us"}  # fmt: skip
+             "replan_cause", "resizes", "careful", "due_until_us", "decided_us", "committed_us",
+                 "pins", "suspends"}  # fmt: skip
     derived = {"rate", "delayed_starts", "later_ends", "last_replan_cause", "shapes", "shape_jobs",
                   "shape_waiting", "has_limits", "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == dumped | derived
-    runs = {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
+    runs = {"by_id", "ends", "limits", "admissions", "sharing", "elastic", "any_node_rows", "_rows"}
     assert set(vars(state.runs)) == runs | {"_kinds", "_amounts"}
     assert set(vars(state.timeline)) == {"space", "runs", "windows", "reservations"}
     assert {f.name for f in fields(Run)} - {f.name for f in fields(SavedRun)} == {
@@ -154,7 +155,12 @@ def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
         "stay_us",
         "due_us",
     }
-    assert {f.name for f in fields(Reservation)} - {f.name for f in fields(SavedReservation)} == {"job", "wall"}
+    assert {f.name for f in fields(Reservation)} - {f.name for f in fields(SavedReservation)} == {
+        "job",
+        "wall",
+        "open_until_us",  # derived from the commitment and the pins
+        "is_pinned",
+    }
 
 
 def busy_state() -> SchedulerState:

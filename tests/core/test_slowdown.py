@@ -20,7 +20,7 @@ HALF = Request(share=Share(sm_milli=500))
 def starts(*jobs: TraceJob) -> dict[str, float]:
     scenario = Scenario(grid("1x1"), jobs, make_policies(), exact, rate=lambda own, others, gpu: 0.5 if others else 1.0)
     result = simulate(scenario)
-    assert all(us == 0 for us in result.head_delay_us.values())
+    assert all(us == 0 for us in result.late_us.values())
     return {o.job.id: (o.started_us or 0) / US_PER_S for o in result.outcomes}
 
 

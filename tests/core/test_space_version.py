@@ -187,9 +187,8 @@ def test_cached_window_equals_a_recomputed_one(plan: str):
 def recomputed(state: SchedulerState, key: tuple[str, ...]) -> Space:
     """What is free now and at the start of each of these reservations."""
     timeline = state.timeline
-    own = {job_id: timeline.reservations[job_id] for job_id in key}
-    with patch.object(timeline, "reservations", own):
-        return timeline.available(state.now_us, max(p.start_us for p in own.values()) + 1, state.now_us)
+    own = [timeline.reservations[job_id] for job_id in key]
+    return timeline.available(state.now_us, max(p.start_us for p in own) + 1, state.now_us, own)
 
 
 def same_free(one: Space, other: Space) -> None:

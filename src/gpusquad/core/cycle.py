@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpusquad.core.planning.caution import update_caution
+from gpusquad.core.planning.commitments import update_commitments
 from gpusquad.core.planning.elastic import resize
 from gpusquad.core.planning.preemption import preempt
 from gpusquad.core.planning.session import CycleSession
@@ -24,6 +25,8 @@ def cycle(state: SchedulerState, now_us: int) -> list[Decision]:
     drop_missed(state)
     update_ranks(state)
     update_caution(state)
+    update_commitments(state, state.decided_us)
+    state.decided_us = now_us
     block_over_limit(state)
     session = CycleSession(state)
     if state.claims:
@@ -70,7 +73,10 @@ def drop_missed(state: SchedulerState) -> None:
     jobs ahead of it, which would then reserve what it needs to start late: both would wait indefinitely, on idle
     cards."""
     reservations = state.timeline.reservations.items()
-    if any(reservation.start_us < state.now_us and job_id not in state.claims for job_id, reservation in reservations):
+    if any(
+        reservation.start_us < state.now_us and not reservation.is_pinned and job_id not in state.claims
+        for job_id, reservation in reservations
+    ):
         state.rebuild_reservations("a reserved start was missed")
 
 

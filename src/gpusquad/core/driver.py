@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 from gpusquad.core.cycle import cycle
 from gpusquad.core.explain.feasibility import refusal
+from gpusquad.core.explain.head_delay import HeadDelays
 from gpusquad.core.planning.elastic import apply_shrink
-from gpusquad.core.planning.preemption import next_reclaim_us
+from gpusquad.core.planning.preemption import next_overstay_us, next_reclaim_us, next_victim_us
 from gpusquad.core.ports import (
     CardChanged,
     CarryOut,
@@ -38,7 +39,10 @@ from gpusquad.core.state.live_updates import adopt, update, update_predicted_end
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import WrongTransition
-from gpusquad.model.decision import Decision, Refuse
+from gpusquad.model.decision import Decision, Refuse, Start
+
+_CAPACITY_EVENTS = (CardChanged, NodeChanged, ClusterChanged, NodeSetsChanged, ForeignUsageChanged, PoliciesChanged,
+                    WindowsChanged)  # fmt: skip
 
 
 class Driver:
@@ -47,6 +51,7 @@ class Driver:
     def __init__(self, state: SchedulerState, carry_out: CarryOut) -> None:
         self.state = state
         self.cycles = 0
+        self.head_delays = HeadDelays()
         self._carry_out = carry_out
         self._refused: list[Refuse] = []
         self._handlers: dict[type, Callable] = {
@@ -73,11 +78,14 @@ class Driver:
         """Apply an event to the state. The next ``decide`` reacts to it."""
         self.state.now_us = now_us
         self._handlers[type(event)](event)
+        if isinstance(event, _CAPACITY_EVENTS):
+            self.head_delays.capacity_changed()
 
     def decide(self, now_us: int) -> Sequence[Decision]:
         """Run a cycle and pass its decisions to the sink, also if there are none."""
         self.cycles += 1
         decisions = cycle(self.state, now_us)
+        self.head_delays.after_cycle(self.state, {d.job_id for d in decisions if isinstance(d, Start)})
         if self._refused:
             decisions = [*self._refused, *decisions]
             self._refused = []
@@ -85,14 +93,15 @@ class Driver:
         return decisions
 
     def next_wake_us(self) -> int:
-        """When to decide again without an event: a predicted end, a time limit, a reclaim or a window."""
+        """When to decide again without an event: a predicted end, a time limit, a preemption that becomes possible or a
+        window."""
         state = self.state
         limits = (at_us for at_us, _, job_id in state.runs.limits if not state.runs[job_id].leaving)
         wake = next(limits, NEVER_US)
         if len(state.queue):
             if state.runs.ends:
                 wake = min(wake, state.runs.ends[0][0] + 1)
-            wake = min(wake, next_reclaim_us(state))
+            wake = min(wake, next_reclaim_us(state), next_victim_us(state), next_overstay_us(state))
             for window in state.timeline.windows:
                 for at_us in (window.start_us, window.end_us):
                     if at_us is not None and at_us > state.now_us:
@@ -129,6 +138,7 @@ class Driver:
 
     def _ended(self, event: GangEnded) -> None:
         run = self.state.finish(event.job_id)
+        self.head_delays.ended(self.state, run)
         if event.how in ("preempted", "lost"):
             self.state.requeue(run, event.kept_us, preempted=event.how == "preempted")
 

@@ -17,7 +17,8 @@ Each figure states which jobs it covers. *Started* jobs have run at least once. 
   run slower in that proportion. The party's own queue is not simulated, so a party that floods the system causes its
   own rho above 1. Covers jobs that succeeded or failed by themselves.
 - **reservations** (``promises``): *broken* if the first start is later than the first reserved start (so far, if
-  still pending).
+  still pending). *Head delay*: how much later a head of the queue started than if no job behind it had started while
+  it was the head (``core.explain.head_delay``).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class ReservationStats:
     moved: int
     """Number of times a reservation moved later."""
     head_delay_mean_s: float | None
-    """Over all jobs that had a reservation."""
+    """Over all jobs that were head of the queue."""
     head_delay_max_s: float | None
 
 

@@ -75,6 +75,8 @@ class SimulationResult:
     wall_s: float = 0.0
     moved_reservations: list[tuple[str, int, int, str]] = field(default_factory=list)
     """(job, reserved start, new start, why) for each reservation that moved later."""
+    late_us: dict[str, int] = field(default_factory=dict)
+    """For each job that had a reservation: how much later than first reserved it started (0: not later)."""
     head_delay_us: dict[str, int] = field(default_factory=dict)
-    """For each job that had a reservation: how much later it started (0: not later)."""
+    """For each head of the queue: how much later it started than if no job behind it had started before it."""
     skipped_lines: int = 0

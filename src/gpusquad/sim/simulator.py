@@ -247,5 +247,6 @@ class _Simulation:
         return SimulationResult(
             label=scenario.label, policies=scenario.names or scenario.policies.names, cluster=scenario.cluster,
             outcomes=[self.outcomes[t.job.id] for t in scenario.jobs], samples=self.samples, cycles=self.driver.cycles,
-            wall_s=wall_s, moved_reservations=list(self.state.delayed_starts), head_delay_us=late,
+            wall_s=wall_s, moved_reservations=list(self.state.delayed_starts), late_us=late,
+            head_delay_us=dict(self.driver.head_delays.settled),
         )  # fmt: skip

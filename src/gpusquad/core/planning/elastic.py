@@ -69,7 +69,7 @@ def _grow(state: SchedulerState, run: Run) -> Iterator[Decision]:
 def _place_more(state: SchedulerState, run: Run, counts: list[int]) -> Placement | None:
     """Place further tasks on nodes without maintenance during the run."""
     closes = state.timeline.closed_nodes(state.now_us, run.end_us) if state.timeline.windows else []
-    space = state.timeline.available(state.now_us, run.end_us, state.now_us) if closes else state.space
+    space = state.timeline.available(state.now_us, run.end_us, state.now_us, []) if closes else state.space
     trial = SpaceTrial(space, run.job, state.policies.demand, counts, rate=state.rate, left_us=state.left_us)
     more = state.policies.place.propose(run.job, trial)
     if not isinstance(more, Placement):

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusquad.core.capacity.space import Space
+from gpusquad.core.planning.commitments import rank_of_run
 from gpusquad.core.state.queue import PendingJob, rank_of
 from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState, cards_of
 from gpusquad.core.state.timeline import Reservation
 from gpusquad.model.decision import Decision, Preempt
-from gpusquad.model.job import URGENT
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import US_PER_S, show_count, show_us
 
@@ -43,7 +43,7 @@ def preempt(state: SchedulerState) -> list[Decision]:
     """Preempt runs for jobs at the head of the queue, which start when the cards are free."""
     if not len(state.runs) or not len(state.queue) or not _enabled(state):
         return []
-    decisions: list[Decision] = []
+    decisions: list[Decision] = [*_stop_guests(state)]
     rules = _Rules(state)
     tried: set[tuple[int, str, int]] = set()
     for position in range(min(MAX_PREEMPTORS, len(state.queue))):
@@ -60,6 +60,51 @@ def preempt(state: SchedulerState) -> list[Decision]:
                 tried.clear()
                 break
     return decisions
+
+
+def _stop_guests(state: SchedulerState) -> Iterable[Decision]:
+    """Preempt the guests that keep a job from its pinned cards, if all of them may be stopped for that."""
+    for job_id in [i for i in state.pins if i in state.timeline.reservations and i not in state.claims]:
+        holders = [state.runs[i] for i in state.pins[job_id].holders if i in state.runs]
+        is_late = state.committed_us.get(job_id, NEVER_US) < state.now_us
+        if holders and all(_gives_way(state, run, is_late) for run in holders):
+            yield from _evict(state, state.queue[job_id], PreemptionRule("overstay", holders), holders)
+
+
+def _gives_way(state: SchedulerState, run: Run, is_late: bool) -> bool:
+    """Whether a guest stops for the job with the reservation."""
+    if run.leaving or run.started_us == state.now_us:
+        return False
+    if state.suspends:
+        return True
+    if not (is_late or run.admitted_until_us < state.now_us):
+        return False
+    overstay, checkpoint = state.policies.preemption.overstay, run.job.checkpoint
+    if overstay == "never" or not (run.lane.preemptible and checkpoint.preemptible):
+        return False
+    return overstay == "always" or checkpoint.every_us is not None
+
+
+def next_overstay_us(state: SchedulerState) -> int:
+    """When the next guest that may be stopped for a reservation has outlived its time."""
+    if not state.timeline.reservations:
+        return NEVER_US
+    later = ((at_us + 1, state.runs[job_id]) for at_us, _, job_id in state.runs.admissions if at_us >= state.now_us)
+    return next((at_us for at_us, run in later if _gives_way(state, run, is_late=True)), NEVER_US)
+
+
+def next_victim_us(state: SchedulerState) -> int:
+    """When the next run has run for long enough to be preempted."""
+    rule = state.policies.preemption
+    if rule.by == "none":
+        return NEVER_US
+    first = (state.queue.at(i).job.priority_level for i in range(min(MAX_PREEMPTORS, len(state.queue))))
+    below = NEVER_US if rule.by == "order" and state.policies.order.preempts else max(first, default=-NEVER_US)
+    ready = (
+        run.started_us + round(rule.min_run_s * US_PER_S) for run in state.runs.by_id.values()
+        if not run.leaving and run.job.priority_level < below
+    )  # fmt: skip
+    return min((at_us for at_us in ready if at_us > state.now_us), default=NEVER_US)
 
 
 def next_reclaim_us(state: SchedulerState) -> int:
@@ -146,7 +191,7 @@ def _words(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, run
 
 
 def _enabled(state: SchedulerState) -> bool:
-    return state.policies.preemption.by != "none" or _any_guarantee(state)
+    return state.policies.preemption.by != "none" or bool(state.pins) or _any_guarantee(state)
 
 
 def _any_guarantee(state: SchedulerState) -> bool:
@@ -188,7 +233,7 @@ class _Rules:
 
     def _rank(self, run: Run) -> tuple:
         if run.job.id not in self._ranks:
-            self._ranks[run.job.id] = (run.job.priority != URGENT, *self._state.key(run.job), run.sequence)
+            self._ranks[run.job.id] = rank_of_run(self._state, run)
         return self._ranks[run.job.id]
 
 

@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from gpusquad.core.capacity.space import Space
+from gpusquad.core.planning.commitments import find_pin, is_due, open_until_us, pinned_reservation
 from gpusquad.core.planning.slowdown import crowded_out, delayed_reservation
 from gpusquad.core.state.limits import over_limit
 from gpusquad.core.state.queue import PendingJob
@@ -21,6 +22,8 @@ from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
 
+MAX_UNPINNED = 4
+"""Number of reserved jobs per cycle for which a pin is looked for in vain. Each costs a trial."""
 CONSECUTIVE_INSTANTS = 16
 """Number of consecutive instants tried for a job whose place policy refuses the neighbours. Then instants are
 skipped."""
@@ -42,7 +45,10 @@ class CycleSession:
         """Jobs with a reservation in the way -> capacity beside these reservations. See ``_current_windows``."""
         self._windows_version = state.space.version
         """Version of the space that ``_windows`` belongs to."""
-        self._renewed: set[str] = set()
+        self._renewed: dict[str, None] = {}
+        """Jobs whose reservation was made or confirmed in this cycle, in order."""
+        self._unpinned = 0
+        """Number of reserved jobs for which no cards could be pinned in this cycle."""
         self._overcommits = state.policies.place.overcommits()
         self._reranks = state.policies.order.changes_with_each_start
 
@@ -87,9 +93,8 @@ class CycleSession:
             return False
         state.timeline.reservations.pop(job.id, None)
         self._record_if_later(job.id, state.now_us)
-        for reservation in state.timeline.reservations.values():
-            if reservation.overlaps(state.now_us, until_us):
-                self._stay_past(reservation, job, placement)
+        for reservation in state.reservations_in_way(job, state.now_us, until_us):
+            self._stay_past(reservation, job, placement)
         state.begin(waiting, placement)
         cause = state.claims.pop(job.id, "") or ("backfill" if self._is_backfill(waiting) else "next")
         self.decisions.append(Start(job.id, placement, cause))
@@ -132,8 +137,10 @@ class CycleSession:
 
     def reserve(self, job: Job) -> bool:
         state = self.state
+        self._renewed[job.id] = None
+        if self._keep_pin(state.queue[job.id]):
+            return True
         old = state.timeline.reservations.get(job.id)
-        self._renewed.add(job.id)
         if old is not None and (
             state.capacity_unchanged or (not state.reservations_may_advance and old.start_us > state.now_us)
         ):
@@ -189,9 +196,7 @@ class CycleSession:
         if not self._overcommits and not state.space.fits(job):
             return self._refuse(waiting, 0)
         now_us = state.now_us
-        in_way = [
-            p for p in state.timeline.reservations.values() if p.job.id != job.id and p.overlaps(now_us, until_us)
-        ]
+        in_way = state.reservations_in_way(job, now_us, until_us)
         if not job.has_shares and any(job.gang.min_gpus > p.spare_cards for p in in_way):
             return self._refuse(waiting, until_us)
         closed = bool(state.timeline.windows) and bool(state.timeline.closed_nodes(now_us, until_us))
@@ -204,10 +209,12 @@ class CycleSession:
     def _use_reserved_cards(self, waiting: PendingJob, until_us: int) -> Placement | None:
         """Use its reserved cards if the start is due and the place policy finds no others."""
         state, job = self.state, waiting.job
-        placement = state.timeline.reservations[job.id].placement
-        if placement is None or state.timeline.reservations[job.id].start_us > state.now_us:
+        reservation = state.timeline.reservations[job.id]
+        placement = reservation.placement
+        if placement is None or (reservation.start_us > state.now_us and not reservation.is_pinned):
             return None
-        free = state.timeline.available(state.now_us, until_us, state.now_us, job.id)
+        in_way = state.reservations_in_way(job, state.now_us, until_us)
+        free = state.timeline.available(state.now_us, until_us, state.now_us, in_way)
         if not free.holds(job, placement):
             return None
         state.space.take(job, placement)
@@ -226,7 +233,12 @@ class CycleSession:
             if placement is not None or not job.is_elastic:
                 return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([reservation], waiting, until_us)
-        if placement is None and all(request.needs_only_idle_cards for request, _ in reservation.job.groups):
+        may_move = not reservation.is_pinned
+        if (
+            placement is None
+            and may_move
+            and all(request.needs_only_idle_cards for request, _ in reservation.job.groups)
+        ):
             # Any idle card is equivalent to the reserved ones. For blocks of cards the trial is rarely worth its cost.
             placement = self._find_by_moving_cards(reservation, job)
         return placement or self._refuse(waiting, until_us)
@@ -246,7 +258,7 @@ class CycleSession:
             window = windows[key] = state.space.copy()
             window.keep_least(wall)
         if window is None:
-            window = state.timeline.available(state.now_us, until_us, state.now_us, waiting.job.id)
+            window = state.timeline.available(state.now_us, until_us, state.now_us, in_way)
             if not state.timeline.windows:
                 windows[key] = window
         if not self._overcommits and not window.fits(waiting.job):
@@ -280,7 +292,8 @@ class CycleSession:
         placement = self._place_on(state.space, job)
         if placement is None:
             return None
-        future = state.timeline.available(reservation.start_us, reservation.end_us, state.now_us, reservation.job.id)
+        others = state.reservations_in_way(reservation.job, reservation.start_us, reservation.end_us)
+        future = state.timeline.available(reservation.start_us, reservation.end_us, state.now_us, others)
         elsewhere = state.try_place(future, reservation.job) if future.fits(reservation.job) else None
         if isinstance(elsewhere, Placement):
             reservation.placement, reservation.wall = elsewhere, None
@@ -318,11 +331,36 @@ class CycleSession:
         may = fits[queue.shapes]
         for reservation in state.timeline.reservations.values():
             if may.any():
-                short = queue.stay_us <= reservation.start_us - state.now_us
+                short = queue.stay_us <= min(reservation.start_us, reservation.open_until_us) - state.now_us
                 may &= short | (cards[queue.shapes] <= reservation.spare_cards)
         return may
 
     # -- reservations ----------------------------------------------------------------------------------------------
+
+    def _keep_pin(self, waiting: PendingJob) -> bool:
+        """Reserve the cards that are kept for the job, if any are."""
+        state, job_id = self.state, waiting.job.id
+        old = state.timeline.reservations.get(job_id)
+        if state.capacity_unchanged and old is not None:
+            return old.is_pinned
+        if self._unpinned >= MAX_UNPINNED or job_id in state.claims or not is_due(state, waiting):
+            return False
+        earlier = dict.fromkeys([*state.claims, *self._renewed])
+        ahead = [p for i in earlier if i != job_id and (p := state.timeline.reservations.get(i)) is not None]
+        for reservation in ahead:
+            self._name_cards(reservation)
+        planned = self._first_reservation(waiting, None)
+        if planned is not None:
+            self._name_cards(planned)
+        pin = find_pin(state, waiting, ahead, planned)
+        if pin is None:
+            self._unpinned += 1
+            if state.pins.pop(job_id, None) is not None:
+                state.timeline.reservations.pop(job_id, None)
+            return False
+        state.pins[job_id] = pin
+        self._set_reservation(pinned_reservation(state, waiting, pin))
+        return True
 
     def _first_reservation(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
         """A reservation at the earliest instant at which the whole gang fits without delaying other reservations."""
@@ -365,7 +403,7 @@ class CycleSession:
         for other in state.timeline.reservations.values():
             self._name_cards(other)
         end_us = after_us(at_us, waiting.stay_us)
-        space = state.timeline.available(at_us, end_us, state.now_us, job.id)
+        space = state.timeline.available(at_us, end_us, state.now_us, state.reservations_in_way(job, at_us, end_us))
         placement = self._place_on(space, job) if self._overcommits or space.fits(job) else None
         if placement is None:
             return None
@@ -388,8 +426,10 @@ class CycleSession:
     def _set_reservation(self, reservation: Reservation) -> None:
         state = self.state
         job_id = reservation.job.id
-        if reservation.start_us < NEVER_US and job_id not in state.first_reserved_us:
-            state.first_reserved_us[job_id] = self._latest_end_waited_for(reservation)
+        if reservation.start_us < NEVER_US and job_id not in state.committed_us:
+            state.committed_us[job_id] = self._latest_end_waited_for(reservation)
+            state.first_reserved_us.setdefault(job_id, state.committed_us[job_id])
+        reservation.open_until_us = open_until_us(state, reservation)
         reservation.first_us = state.first_reserved_us.get(job_id, reservation.start_us)
         self._record_if_later(job_id, reservation.start_us)
         state.timeline.reservations[job_id] = reservation

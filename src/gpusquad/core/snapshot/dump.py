@@ -17,6 +17,7 @@ from gpusquad.core.snapshot.load import (
 from gpusquad.core.snapshot.schema import (
     SavedAccounts,
     SavedPendingJob,
+    SavedPin,
     SavedPlacement,
     SavedPolicies,
     SavedReservation,
@@ -47,7 +48,9 @@ def dump_snapshot(state: SchedulerState) -> dict:
         brighter=state.reservations_may_advance,
         any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
         why_moved=state.replan_cause, resizes=state.resizes, careful=state.careful,
-        due_until_us=state.due_until_us,
+        due_until_us=state.due_until_us, decided_us=state.decided_us, suspends=state.suspends,
+        committed_us=state.committed_us,
+        pins={i: SavedPin(_save_placement(pin.placement), pin.holders) for i, pin in state.pins.items()},
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
@@ -82,7 +85,7 @@ def load_snapshot(data: dict, rate: Rate | None = None) -> SchedulerState:
     state.now_us, state.sequence = saved.now_us, saved.sequence
     state.capacity_unchanged, state.reservations_may_advance = saved.settled, saved.brighter
     state.replan_cause, state.first_reserved_us = saved.why_moved, dict(saved.first_promise)
-    state.resizes = saved.resizes
+    state.resizes, state.suspends, state.decided_us = saved.resizes, saved.suspends, saved.decided_us
     return state
 
 
@@ -125,7 +128,7 @@ def _save_waiting(waiting: PendingJob) -> SavedPendingJob:
 def _save_run(run: Run) -> SavedRun:
     return SavedRun(
         run.job, _save_placement(run.placement), run.prediction, run.started_us, run.end_us, run.sequence, run.attempt,
-        run.kept_us, run.served_gpu_us, run.preemptions, run.leaving, run.slack_us,
+        run.kept_us, run.served_gpu_us, run.preemptions, run.leaving, run.slack_us, run.admitted_until_us,
         None if run.shrinks_to is None else _save_placement(run.shrinks_to),
     )  # fmt: skip
 

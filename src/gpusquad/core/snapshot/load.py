@@ -8,12 +8,13 @@ import numpy as np
 
 from gpusquad.core.capacity.capacity import summed_load
 from gpusquad.core.capacity.space import Space
+from gpusquad.core.planning.commitments import open_until_us
 from gpusquad.core.snapshot.schema import SavedAccounts, SavedPlacement, Snapshot
 from gpusquad.core.state.queue import PendingJob, rank_of
-from gpusquad.core.state.runs import Run
+from gpusquad.core.state.runs import FOREVER_US, Run
 from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.core.state.state_copy import refill_queue
-from gpusquad.core.state.timeline import Reservation
+from gpusquad.core.state.timeline import Pin, Reservation
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement, ShapePlacement
@@ -31,6 +32,7 @@ def load_runs(state: SchedulerState, saved: Snapshot) -> None:
             each.job, placement, _known(each.forecast), each.started_us, each.end_us, each.sequence,
             state.lane(each.job), each.attempt, each.kept_us, each.served_gpu_us, each.preemptions, each.leaving,
             slack_us=each.slack_us,
+            admitted_until_us=FOREVER_US if each.admitted_until_us is None else each.admitted_until_us,
             shrinks_to=_load_if_any(each.shrinks_to, each.job, state.space, f"{where}.shrinks_to"),
         ))  # fmt: skip
     state.runs.any_node_rows = saved.any_node_rows
@@ -92,10 +94,24 @@ def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
         state.timeline.reservations[job.id] = Reservation(
             job, each.start_us, each.end_us, placement, each.spare_cards, each.first_us
         )
+    _load_commitments(state, saved)
+    for job_id, reservation in state.timeline.reservations.items():
+        reservation.is_pinned = job_id in state.pins
+        reservation.open_until_us = open_until_us(state, reservation)
     for job_id in saved.claims:
         if job_id not in state.queue:
             raise Invalid("snapshot.claims", f"{job_id!r} is not pending")
     state.claims = dict(saved.claims)
+
+
+def _load_commitments(state: SchedulerState, saved: Snapshot) -> None:
+    for job_id in (*saved.committed_us, *saved.pins):
+        if job_id not in state.queue:
+            raise Invalid("snapshot.committed_us", f"{job_id!r} is not pending")
+    state.now_us, state.committed_us = saved.now_us, dict(saved.committed_us)
+    for job_id, pin in saved.pins.items():
+        placement = _load_placement(pin.placement, state.queue[job_id].job, state.space, f"snapshot.pins.{job_id}")
+        state.pins[job_id] = Pin(placement, pin.holders)
 
 
 def _load_if_any(saved: SavedPlacement | None, job: Job, space: Space, where: str) -> Placement | None:

@@ -58,6 +58,8 @@ class SavedRun:
     preemptions: int = 0
     leaving: bool = False
     slack_us: int = 0
+    admitted_until_us: int | None = None
+    """None: unknown, as in files of earlier versions."""
     shrinks_to: SavedPlacement | None = None
 
 
@@ -69,6 +71,12 @@ class SavedReservation:
     placement: SavedPlacement | None
     spare_cards: int = 0
     first_us: int = 0
+
+
+@dataclass(frozen=True)
+class SavedPin:
+    placement: SavedPlacement
+    holders: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,10 @@ class Snapshot:
     claims: dict[str, str]
     accounts: SavedAccounts
     due_until_us: int = 0
+    decided_us: int = 0
+    suspends: bool = False
+    committed_us: dict[str, int] = field(default_factory=dict)
+    pins: dict[str, SavedPin] = field(default_factory=dict)
     outages: dict[str, Outage] = field(default_factory=dict)
     """Why cards are lost."""
     allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)

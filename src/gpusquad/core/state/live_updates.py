@@ -11,7 +11,7 @@ from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.ports import EndPredicted, GangAdopted, PriorAttempts
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.queue import PendingJob
-from gpusquad.core.state.runs import NEVER_US, Run
+from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState, cards_of, tasks_in
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
@@ -35,7 +35,8 @@ def adopt(state: SchedulerState, event: GangAdopted) -> Run:
     end_us = _predicted_end_us(job, event.prediction, event.placement, event.started_us)
     run = Run(job, event.placement, event.prediction, event.started_us, end_us,
               state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
-              past.served_gpu_us, past.preemptions)  # fmt: skip
+              past.served_gpu_us, past.preemptions,
+              admitted_until_us=after_us(event.started_us, _stay_us(job, event.prediction)))  # fmt: skip
     if state.careful:
         state.add_slack(run)
     state.runs.add(run)
@@ -84,12 +85,14 @@ def with_cluster(state: SchedulerState, cluster: Cluster) -> SchedulerState:
     """The same queue and policies on other nodes. Runs on removed nodes or cards are dropped."""
     other = _like(state, cluster, state.policies, "the nodes changed")
     _move_in(state, other, _translation(state.space.fixed, other.space.fixed))
+    other.committed_us = {job_id: at_us for job_id, at_us in state.committed_us.items() if job_id in other.queue}
     return other
 
 
 def _like(state: SchedulerState, cluster: Cluster, policies: Policies, why: str) -> SchedulerState:
     other = SchedulerState(cluster, policies, tuple(state.timeline.windows), state.rate)
     other.now_us, other.sequence, other.resizes = state.now_us, state.sequence, state.resizes
+    other.suspends, other.decided_us = state.suspends, state.decided_us
     other.first_reserved_us, other.delayed_starts, other.later_ends = (
         state.first_reserved_us,
         state.delayed_starts,
@@ -162,6 +165,12 @@ def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placem
     if job.is_elastic:
         mid_us = -(-mid_us * job.tasks // tasks_in(placement))
     return min(started_us + mid_us, NEVER_US)
+
+
+def _stay_us(job: Job, prediction: RunTimePrediction) -> int:
+    """As for a pending job: an elastic gang may have started with its minimum number of tasks."""
+    least = sum(low for low, _ in job.bounds) if job.is_elastic else job.tasks
+    return prediction.high_us * job.tasks // least
 
 
 def _last_end_us(run: Run, now_us: int) -> int:

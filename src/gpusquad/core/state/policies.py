@@ -23,6 +23,9 @@ class PreemptionConfig:
     """Minimum run time before a gang can be preempted."""
     most_per_job: int = 3
     """Maximum number of preemptions of one job."""
+    overstay: Literal["never", "checkpointed", "always"] = "checkpointed"
+    """Which backfilled jobs are preempted when they outlive the time for which they were admitted and a job ahead of
+    them could start otherwise. checkpointed: those that lose little, because they write checkpoints."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ class Run:
     """Its placement when the tasks being stopped have ended."""
     slack_us: int = 0
     """Part of ``end_us`` that was added because the head of the queue has waited too long."""
+    admitted_until_us: int = FOREVER_US
+    """End of the time for which it was admitted: its start plus the stay predicted then. A backfilled job that still
+    runs at that instant has outlived its word."""
     rows: tuple[int, int] = field(default=(0, 0))
     has_shares: bool = False
 
@@ -106,6 +109,8 @@ class Runs:
         """(predicted end, sequence, job), soonest first."""
         self.limits: list[tuple[int, int, str]] = []
         """(end of its time limit, sequence, job), soonest first."""
+        self.admissions: list[tuple[int, int, str]] = []
+        """(end of the time for which it was admitted, sequence, job), soonest first. Without unknown ends."""
         self.sharing: dict[str, Run] = {}
         self.elastic: dict[str, Run] = {}
         self.any_node_rows = False
@@ -127,6 +132,8 @@ class Runs:
         insort(self.ends, (run.end_us, run.sequence, run.job.id))
         if run.job.limit_us is not None:
             insort(self.limits, (run.started_us + run.job.limit_us, run.sequence, run.job.id))
+        if run.admitted_until_us < NEVER_US:
+            insort(self.admissions, (run.admitted_until_us, run.sequence, run.job.id))
         first = self._rows.count
         for part in run.placement.parts:
             self._add_rows(run, part.nodes, part.cards, part.request_index)
@@ -141,6 +148,8 @@ class Runs:
         del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, job_id))]
         if run.job.limit_us is not None:
             self.limits.remove((run.started_us + run.job.limit_us, run.sequence, job_id))
+        if run.admitted_until_us < NEVER_US:
+            del self.admissions[bisect_left(self.admissions, (run.admitted_until_us, run.sequence, job_id))]
         self.sharing.pop(job_id, None)
         self.elastic.pop(job_id, None)
         first, last = run.rows
@@ -165,6 +174,14 @@ class Runs:
                 break
             late.append(self.by_id[job_id])
         return late
+
+    def overstayed(self, now_us: int) -> list[Run]:
+        """Runs past the time for which they were admitted."""
+        return [self.by_id[job_id] for _, _, job_id in self.admissions[: bisect_left(self.admissions, (now_us,))]]
+
+    def any_overstays_since(self, before_us: int, now_us: int) -> bool:
+        """Whether the admitted time of a run ended in ``[before_us, now_us)``."""
+        return bisect_left(self.admissions, (before_us,)) < bisect_left(self.admissions, (now_us,))
 
     def nth_card_free_us(self, n: int) -> int:
         """When the n-th of the cards held whole is released (after NEVER_US: there are fewer)."""

@@ -17,7 +17,7 @@ from gpusquad.core.state.limits import headroom
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.queue import PendingJob, Queue
 from gpusquad.core.state.runs import NEVER_US, Run, Runs, after_us
-from gpusquad.core.state.timeline import Timeline
+from gpusquad.core.state.timeline import Pin, Reservation, Timeline
 from gpusquad.model.cluster import Cluster, ForeignUsage, MaintenanceWindow, Outage
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
@@ -54,6 +54,10 @@ class SchedulerState:
         self.new_jobs: list[PendingJob] = []
         self.claims: dict[str, str] = {}
         """Job -> rule by which others were preempted for it. These jobs start first when the cards are free."""
+        self.pins: dict[str, Pin] = {}
+        """Pending job -> the cards kept for it, because a guest outlived its time or the reserved start has passed."""
+        self.committed_us: dict[str, int] = {}
+        """Pending job -> the start that its first reservation promised. Later jobs cannot move it."""
         self.first_reserved_us: dict[str, int] = {}
         self.delayed_starts: list[tuple[str, int, int, str]] = []
         self.replan_cause = ""
@@ -67,6 +71,10 @@ class SchedulerState:
         """See ``OrderView.due_until_us``."""
         self.resizes = True
         """Whether the engine can change the number of tasks of a running gang."""
+        self.suspends = False
+        """Whether the engine can stop a gang without loss of work."""
+        self.decided_us = 0
+        """Time of the last cycle."""
         self.outages: dict[str, Outage] = {}
         """Card -> why it is lost, if known."""
         self.shapes: dict[object, int] = {}
@@ -153,6 +161,8 @@ class SchedulerState:
             del self.shape_waiting[waiting.shape]
         if waiting.is_new:
             self.new_jobs.remove(waiting)
+        self.pins.pop(job_id, None)
+        self.committed_us.pop(job_id, None)
         return waiting
 
     def withdraw(self, job_id: str) -> None:
@@ -172,7 +182,7 @@ class SchedulerState:
             mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a reservation may rely on it
         run = Run(waiting.job, placement, prediction, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
-                  waiting.preemptions)  # fmt: skip
+                  waiting.preemptions, admitted_until_us=after_us(self.now_us, waiting.stay_us))  # fmt: skip
         if self.careful:
             self.add_slack(run)
         self.runs.add(run)
@@ -328,6 +338,14 @@ class SchedulerState:
             self.capacity_changed()
 
     # -- queries --------------------------------------------------------------------------------------------------
+
+    def reservations_in_way(self, job: Job, start_us: int, end_us: int) -> list[Reservation]:
+        """Reservations of other jobs that a pending job could delay if it held cards in this period."""
+        rank = self.queue[job.id].rank
+        return [
+            one for one in self.timeline.reservations.values()
+            if one.job.id != job.id and one.overlaps(start_us, end_us, is_behind=self.queue[one.job.id].rank < rank)
+        ]  # fmt: skip
 
     def shape_of(self, job: Job) -> int:
         gang = job.gang

@@ -25,6 +25,8 @@ def copy_state(state: SchedulerState) -> SchedulerState:
     for name in (
         "claims",
         "outages",
+        "pins",
+        "committed_us",
         "first_reserved_us",
         "delayed_starts",
         "later_ends",

@@ -35,11 +35,27 @@ class Reservation:
     """Cards idle at the start besides the reserved ones. A job that needs more must end before the start."""
     first_us: int = 0
     """The first start reported to the user, from high quantiles."""
+    open_until_us: int = FOREVER_US
+    """Jobs behind it may use what it needs until this instant at most. Never later than ``start_us``; see
+    ``core.planning.commitments``."""
+    is_pinned: bool = False
+    """Its cards are kept for it from now on, whatever the predictions say."""
     wall: Space | None = None
     """Cached capacity at the start without the reserved cards. A run that ends as predicted does not change it."""
 
-    def overlaps(self, start_us: int, end_us: int) -> bool:
-        return self.start_us < end_us and start_us < self.end_us
+    def overlaps(self, start_us: int, end_us: int, is_behind: bool = False) -> bool:
+        """Whether a job that holds cards in this period could be in its way. ``is_behind``: the job is behind it in the
+        order, so it must be gone by ``open_until_us``."""
+        from_us = min(self.start_us, self.open_until_us) if is_behind else self.start_us
+        return from_us < end_us and start_us < self.end_us
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Cards kept for a pending job until it starts. They are idle or held by these runs, which it waits for."""
+
+    placement: Placement
+    holders: tuple[str, ...]
 
 
 class Timeline:
@@ -58,9 +74,8 @@ class Timeline:
         self.runs.release_until(future, at_us)
         return future
 
-    def available(self, start_us: int, end_us: int, now_us: int, without: str = "") -> Space:
-        """A copy of the capacity that a job may use from start to end without delaying a reservation."""
-        reservations = [p for p in self.reservations.values() if p.job.id != without and p.overlaps(start_us, end_us)]
+    def available(self, start_us: int, end_us: int, now_us: int, reservations: list[Reservation]) -> Space:
+        """A copy of the capacity that a job may use from start to end without delaying these reservations."""
         free = self._less_reserved(start_us, now_us, reservations)
         for at_us in sorted({p.start_us for p in reservations if p.start_us > start_us}):
             free.keep_least(self._less_reserved(at_us, now_us, reservations))

@@ -1,0 +1,172 @@
+"""Commitments: a reserved job is not delayed again and again by jobs behind it.
+
+A *guest* of a pending job is a run behind it in the order that started while it waited. It was admitted for a time, on
+the word of its prediction. Two rules bound what guests can cost the job:
+
+- Before the reserved start that was first promised, a guest must be predicted to end by then. After it, a guest may
+  stay for at most ``LATE_RATIO`` of the time by which the job is late already.
+- When the job could start if its guests were gone, and one of them has outlived its time or the promised start has
+  passed, its cards are *pinned*: the idle ones and those of the guests that end soonest are kept for it, and no job
+  behind it starts on them.
+
+So a job starts later than promised by at most the overrun of one guest, however many jobs come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import NEVER_US, Run, after_us
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.timeline import UNKNOWN_SPARE, Pin, Reservation
+from gpusquad.model.job import URGENT, Job
+from gpusquad.model.placement import Placement
+
+LATE_RATIO = 8
+"""A guest of a job that is late may stay for this fraction (1 / LATE_RATIO) of its lateness."""
+MOVE_RATIO = 2
+"""A pin moves only to cards that are predicted to be free in less than half of the time. Otherwise it could alternate
+between two sets of cards while jobs behind start on the set that it left."""
+
+
+def open_until_us(state: SchedulerState, reservation: Reservation) -> int:
+    """Instant by which jobs behind must have left what the reservation needs."""
+    if reservation.is_pinned:
+        return 0
+    promised_us = state.committed_us.get(reservation.job.id, NEVER_US)
+    if state.now_us < promised_us:
+        return min(reservation.start_us, promised_us)
+    return min(reservation.start_us, state.now_us + (state.now_us - promised_us) // LATE_RATIO)
+
+
+def update_commitments(state: SchedulerState, before_us: int) -> None:
+    """Bring the reservations up to date with the time. ``before_us``: the previous cycle. A job that may have to be
+    pinned now is considered like one after a change of capacity."""
+    now_us, reservations = state.now_us, state.timeline.reservations
+    for reservation in reservations.values():
+        reservation.open_until_us = open_until_us(state, reservation)
+    if not reservations:
+        return
+    passed = any(before_us <= state.committed_us.get(job_id, NEVER_US) < now_us for job_id in reservations)
+    if passed or state.runs.any_overstays_since(before_us, now_us):
+        state.capacity_changed()
+
+
+def is_due(state: SchedulerState, waiting: PendingJob) -> bool:
+    """Whether guests may no longer delay the job: it is late, a guest has outlived its time, or guests can be stopped
+    without loss."""
+    if waiting.job.id in state.pins or state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us:
+        return True
+    suspects = list(state.runs.by_id.values()) if state.suspends else state.runs.overstayed(state.now_us)
+    return next(guests(state, waiting, suspects), None) is not None
+
+
+def find_pin(
+    state: SchedulerState, waiting: PendingJob, ahead: Sequence[Reservation], planned: Reservation | None
+) -> Pin | None:
+    """The cards to keep for a reserved job that could start but for its guests. ``ahead``: reservations of jobs before
+    it in the order, whose cards it leaves alone. ``planned``: its reservation by predicted ends alone."""
+    space = _space_beside(state, waiting, ahead)
+    current = state.pins.get(waiting.job.id)
+    if current is not None and not _still_holds(state, space, waiting, current):
+        current = None
+    freed = _pin_of_guests(state, space, waiting)
+    if current is None and freed is None:
+        return None
+    others = [freed] if freed is not None else []
+    if planned is not None and planned.placement is not None and planned.start_us < NEVER_US:
+        others.insert(0, Pin(planned.placement, _holders(state.runs.by_id.values(), waiting.job, planned.placement)))
+    best = min(others, key=lambda pin: _wait_us(state, pin), default=None)
+    if current is None or (best is not None and _wait_us(state, best) * MOVE_RATIO < _wait_us(state, current)):
+        return best
+    return current
+
+
+def pinned_reservation(state: SchedulerState, waiting: PendingJob, pin: Pin) -> Reservation:
+    """The reservation of pinned cards. It starts when the last run that holds one of them is predicted to end."""
+    start_us = min(state.now_us + _wait_us(state, pin), NEVER_US)
+    return Reservation(waiting.job, start_us, after_us(start_us, waiting.stay_us), pin.placement, UNKNOWN_SPARE,
+                       open_until_us=0, is_pinned=True)  # fmt: skip
+
+
+def guests(state: SchedulerState, waiting: PendingJob, runs: Sequence[Run]) -> Iterator[Run]:
+    """Those of the runs that started while the job waited, although they are behind it in the order."""
+    since_us = waiting.job.submitted_us
+    for run in runs:
+        if run.started_us >= since_us and rank_of_run(state, run) > waiting.rank:
+            yield run
+
+
+def rank_of_run(state: SchedulerState, run: Run) -> tuple:
+    """Rank that the job would have in the queue now."""
+    return (run.job.priority != URGENT, *state.key(run.job), run.sequence)
+
+
+def _space_beside(state: SchedulerState, waiting: PendingJob, ahead: Sequence[Reservation]) -> Space:
+    """Capacity free now, without what is reserved for jobs ahead and nodes that are closed during the stay. Whole nodes
+    are left out where CPU or memory could be short: otherwise two jobs could wait for each other."""
+    space = state.space.copy()
+    for reservation in ahead:
+        if reservation.placement is None:
+            continue
+        if _needs_nodes(waiting.job) or _needs_nodes(reservation.job):
+            space.hide(np.unique(reservation.placement.all_nodes()))
+        else:
+            for card in reservation.placement.all_cards():
+                space.set_card_ok(card, False)
+    if state.timeline.windows:
+        closed = state.timeline.closed_nodes(state.now_us, after_us(state.now_us, waiting.stay_us))
+        space.hide(np.array(closed, dtype=np.int64))
+    return space
+
+
+def _needs_nodes(job: Job) -> bool:
+    """Whether it uses more of a node than cards."""
+    return any(request.cpu_milli or request.memory_bytes or request.extras for request, _ in job.groups)
+
+
+def _still_holds(state: SchedulerState, space: Space, waiting: PendingJob, pin: Pin) -> bool:
+    """Whether the job can still get exactly these cards when their holders have ended."""
+    free = space.copy()
+    for job_id in pin.holders:
+        run = state.runs.by_id.get(job_id)
+        if run is not None:
+            free.release(run.job, run.placement)
+    return free.holds(waiting.job, pin.placement)
+
+
+def _pin_of_guests(state: SchedulerState, space: Space, waiting: PendingJob) -> Pin | None:
+    """Idle cards and those of the guests that are predicted to end first. None: guests are not what it waits for."""
+    job = waiting.job
+    ends_us = {run.job.id: run.end_us for run in guests(state, waiting, list(state.runs.by_id.values()))}
+    released: list[Run] = []
+    for job_id in sorted(ends_us, key=lambda i: (ends_us[i], i)):
+        run = state.runs[job_id]
+        space.release(run.job, run.placement)
+        released.append(run)
+        if not space.fits(job):
+            continue
+        placement = state.try_place(space, job)
+        if isinstance(placement, Placement):
+            return Pin(placement, _holders(released, job, placement))
+    return None
+
+
+def _holders(runs: Iterable[Run], job: Job, placement: Placement) -> tuple[str, ...]:
+    """The runs that use one of these cards, or CPU or memory of these nodes."""
+    cards = set(placement.all_cards())
+    nodes = set(placement.all_nodes()) if _needs_nodes(job) else set()
+    return tuple(
+        run.job.id for run in runs
+        if not cards.isdisjoint(run.placement.all_cards()) or not nodes.isdisjoint(run.placement.all_nodes())
+    )  # fmt: skip
+
+
+def _wait_us(state: SchedulerState, pin: Pin) -> int:
+    """Predicted time until the last holder has ended."""
+    ends = [state.runs[job_id].end_us for job_id in pin.holders if job_id in state.runs]
+    return max(1, *(end_us - state.now_us for end_us in ends), 1)

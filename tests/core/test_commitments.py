@@ -1,0 +1,196 @@
+"""Reservations bind: a reserved job is late by at most one guest's overrun, however many jobs come after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.core.planning.commitments import LATE_RATIO
+from gpusquad.core.state.policies import PreemptionConfig, make_policies
+from gpusquad.model.cluster import GIB, grid
+from gpusquad.model.job import Checkpoint, Request, Role, Share
+from gpusquad.sim.outcome import SimulationResult
+from gpusquad.sim.simulator import user
+from gpusquad.sim.traces import TraceJob
+from tests.audit import audit
+from tests.strategies import Load, examples, gang, loads, make_trace, plain_clusters, single_cards, starts_s
+
+S = 1_000_000
+PLANS = ["easy", "easy:backfill=shortest", "easy:reservations=3", "conservative"]
+ORDERS = ["fifo", "fairshare"]
+ESTIMATE_S, RUN_S = 300, 1200
+OVERRUN_S = RUN_S - ESTIMATE_S
+FIRST_S = 600
+"""When the run ahead of the reserved job ends, as predicted."""
+
+
+def liars(number: int, **rest) -> list[TraceJob]:
+    """Two-card jobs that are estimated at 5 minutes and run for 20, submitted one per second after the head."""
+    return [gang(f"liar{i:04}", 2, RUN_S, 2 + i, estimate=ESTIMATE_S, **rest) for i in range(number)]
+
+
+def scenario(later: list[TraceJob]) -> Load:
+    """Six of eight cards are in use for 10 minutes, and the head needs all of them."""
+    return Load(grid("1x8"), (gang("ahead", 6, FIRST_S), gang("head", 8, 100, 1), *later))
+
+
+def started_s(result: SimulationResult, name: str = "head") -> float:
+    start_s = starts_s(result)[name]
+    assert start_s is not None, f"{name} never started"
+    return start_s
+
+
+def passed(result: SimulationResult, name: str = "head") -> list[str]:
+    """Jobs that started before this one although they were submitted after it."""
+    start_us = round(started_s(result, name) * S)
+    later = [o for o in result.outcomes if o.started_us is not None and o.started_us < start_us]
+    submitted_us = next(o.job.submitted_us for o in result.outcomes if o.job.id == name)
+    return [o.job.id for o in later if o.job.submitted_us > submitted_us]
+
+
+# -- liars ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("plan", ["easy", "easy:backfill=merit,patience_s=36000", "easy:reservations=3"])
+def test_head_is_late_by_one_overrun_when_hundreds_of_guests_lie(plan: str, order: str):
+    result = scenario(liars(200)).run(plan, order, forecast=user)
+    assert FIRST_S < started_s(result) <= FIRST_S + OVERRUN_S
+    assert passed(result) == ["liar0000"]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_head_is_late_by_one_overrun_when_guests_of_several_tenants_lie(plan: str):
+    later = [gang(f"l{i}", 2, RUN_S, 2 + i, estimate=ESTIMATE_S, tenant=f"t{i}", user=f"u{i}") for i in range(30)]
+    result = scenario(later).run(plan, forecast=user)
+    assert started_s(result) <= FIRST_S + OVERRUN_S
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_no_guest_follows_one_that_never_ends(plan: str):
+    later = [gang("endless", 2, 1e6, 2, estimate=ESTIMATE_S), *liars(30)]
+    result = scenario(later).run(plan, forecast=user)
+    assert passed(result) == ["endless"]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_elastic_liars_delay_the_head_by_one_overrun(plan: str):
+    roles = (Role("worker", 2, Request(gpus=1), 1, 2),)
+    later = [make_trace(f"l{i}", roles, RUN_S, 2 + i, estimate=ESTIMATE_S) for i in range(30)]
+    result = scenario(later).run(plan, forecast=user, on_cycle=audit)
+    assert started_s(result) <= FIRST_S + 2 * RUN_S - ESTIMATE_S  # half of its tasks need twice the time
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_liars_on_shared_cards_delay_the_head_by_one_overrun(plan: str):
+    half = Request(share=Share(4 * GIB, 500))
+    later = [make_trace(f"l{i}", half, RUN_S, 2 + i, estimate=ESTIMATE_S) for i in range(40)]
+    result = scenario(later).run(plan, forecast=user, on_cycle=audit)
+    assert started_s(result) <= FIRST_S + OVERRUN_S
+    assert len(passed(result)) <= 4
+
+
+def test_small_jobs_use_cards_that_a_late_head_does_not_need():
+    """The head needs 4 of 8 cards. Only those are kept for it."""
+    later = [gang("liar", 2, RUN_S, 2, estimate=100), gang("beside", 2, 5000, 700)]
+    jobs = (gang("ahead", 4, 600), gang("other", 2, 3000), gang("head", 6, 100, 1), *later)
+    result = Load(grid("1x8"), jobs).run("easy", forecast=user)
+    assert started_s(result) == 2 + RUN_S
+    assert started_s(result, "beside") == 2 + RUN_S + 100
+
+
+# -- guests that give way ------------------------------------------------------------------------------------------
+
+
+def run_with(overstay: str, checkpoint: Checkpoint) -> SimulationResult:
+    policies = make_policies(preemption=PreemptionConfig(overstay=overstay))  # type: ignore[arg-type]
+    later = [gang("guest", 2, 1e5, 2, estimate=ESTIMATE_S, checkpoint=checkpoint)]
+    return scenario(later).run(forecast=user, policies=policies)
+
+
+@pytest.mark.parametrize("overstay", ["checkpointed", "always"])
+def test_guest_with_checkpoints_is_preempted_when_it_keeps_the_head_waiting(overstay: str):
+    result = run_with(overstay, Checkpoint(60 * S))
+    assert started_s(result) == FIRST_S
+    guest = next(o for o in result.outcomes if o.job.id == "guest")
+    assert guest.end == "succeeded"
+    assert len(guest.spans) == 2
+
+
+def test_guest_without_checkpoints_is_preempted_only_if_always_is_set():
+    assert started_s(run_with("checkpointed", Checkpoint())) == 2 + 1e5
+    assert started_s(run_with("never", Checkpoint(60 * S))) == 2 + 1e5
+    assert started_s(run_with("always", Checkpoint())) == FIRST_S
+
+
+def test_guest_that_may_not_be_preempted_stays():
+    assert started_s(run_with("always", Checkpoint(60 * S, preemptible=False))) == 2 + 1e5
+
+
+def test_guest_gives_way_when_it_outlives_its_time_after_the_head_could_start():
+    """The head could start at 600 s. The guest may stay until 900 s, as predicted, and is stopped then."""
+    jobs = (gang("ahead", 6, 600, estimate=2000), gang("head", 8, 100, 1),
+            gang("guest", 2, 1e5, 2, estimate=898, checkpoint=Checkpoint(60 * S)))  # fmt: skip
+    starts = starts_s(Load(grid("1x8"), jobs).run(forecast=user))
+    assert starts["head"] == pytest.approx(900, abs=0.001)
+
+
+# -- a late run ahead ----------------------------------------------------------------------------------------------
+
+
+def test_guests_of_a_late_head_are_short():
+    """The run ahead overruns by 1,000 s. A guest may then stay for an eighth of the lateness."""
+    later = [gang(f"long{i}", 2, 400, 700 + i) for i in range(5)]
+    later += [gang(f"short{i}", 2, 20, 900 + i) for i in range(3)]
+    jobs = (gang("ahead", 6, 1600, estimate=600), gang("head", 8, 100, 1), *later)
+    result = Load(grid("1x8"), jobs).run(forecast=user)
+    assert started_s(result) <= 1600 + 1000 / LATE_RATIO
+    assert passed(result) == ["short0", "short1", "short2"]
+
+
+# -- properties ----------------------------------------------------------------------------------------------------
+
+
+def overruns_us(result: SimulationResult) -> int:
+    """The longest time by which a run outlived its estimate."""
+    return max((o.run_us - o.job.estimate_us for o in result.outcomes if o.job.estimate_us), default=0)
+
+
+@pytest.mark.parametrize("plan", ["easy", "easy:backfill=shortest", "easy:backfill=merit", "conservative"])
+@examples(100)
+@given(load=loads(plain_clusters(), single_cards, estimates="any", mixed=False, most=14))
+def test_no_head_is_delayed_by_more_than_one_overrun(plan: str, load: Load):
+    result = load.run(plan, forecast=user, on_cycle=audit)
+    bound_us = max(0, overruns_us(result))
+    starts_us = {o.job.id: o.started_us or 0 for o in result.outcomes}
+    promised_us = {o.job.id: o.promised_us for o in result.outcomes}
+    for job_id, delay_us in result.head_delay_us.items():
+        undelayed_us = starts_us[job_id] - delay_us
+        promised = promised_us[job_id] or 0
+        late_us = max(0, undelayed_us - promised) // LATE_RATIO
+        assert starts_us[job_id] <= max(undelayed_us, promised) + late_us + bound_us + 2, job_id
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@examples(60)
+@given(
+    load=loads(estimates="any", elastic=True, incidents=True, windows=True, priorities=True),
+    overstay=st.sampled_from(["never", "always"]),
+)
+def test_accounting_is_consistent_with_lies(plan: str, load: Load, overstay):
+    policies = make_policies("fifo", plan, preemption=PreemptionConfig(by="priority", overstay=overstay))
+    result = load.run(policies=policies, forecast=user, on_cycle=audit)
+    assert not [o.job.id for o in result.outcomes if o.end is None]
+
+
+@examples(60)
+@given(load=loads(estimates="over", elastic=False), plan=st.sampled_from(PLANS))
+def test_honest_estimates_pin_nothing(load: Load, plan: str):
+    def check(state, now_us: int) -> None:
+        assert not state.pins
+
+    honest = replace(load, jobs=tuple(t for t in load.jobs if t.run_us <= (t.job.estimate_us or 0)))
+    honest.run(plan, forecast=user, on_cycle=check)
