@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpusquad.core.planning.batch import start_batch
 from gpusquad.core.planning.caution import update_caution
 from gpusquad.core.planning.commitments import update_commitments
 from gpusquad.core.planning.elastic import resize
@@ -31,6 +32,7 @@ def cycle(state: SchedulerState, now_us: int) -> list[Decision]:
     session = CycleSession(state)
     if state.claims:
         session.start_claims()
+    start_batch(session)
     state.policies.plan.walk(session)
     session.finish()
     session.decisions.extend(resize(state))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import ClassVar, Literal
 
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.views import OrderView, PlanSession, Refusal, Trial
@@ -50,6 +51,10 @@ class PlacePolicy:
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         """Place all tasks with the trial and return ``trial.done()`` or ``trial.refuse()``."""
         raise NotImplementedError
+
+    def rank(self, jobs: list[Job], rate: Rate | None = None, gpu: str = "") -> list[Job]:
+        """Order in which jobs that start together are placed. ``rate``: beside given neighbours, on this card model."""
+        return jobs
 
     def overcommits(self) -> bool:
         """Whether it may place a gang that does not fit by free capacity."""

@@ -100,6 +100,14 @@ class CycleSession:
         self.decisions.append(Start(job.id, placement, cause))
         return True
 
+    def start_at(self, job: Job, placement: Placement) -> None:
+        """Start the gang on these cards, which are free and not reserved."""
+        state = self.state
+        waiting = state.queue[job.id]
+        state.space.take(job, placement)
+        state.begin(waiting, placement)
+        self.decisions.append(Start(job.id, placement, "next"))
+
     def _stay_past(self, reservation: Reservation, job: Job, placement: Placement) -> None:
         """Account for a job that still runs when the reservation starts: less capacity is left over then."""
         if not job.has_shares:

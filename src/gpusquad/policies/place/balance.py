@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.policy import PlacePolicy
@@ -26,7 +27,7 @@ class Balance(PlacePolicy):
                 return trial.refuse(group)
         return trial.done()
 
-    def rank(self, jobs: list[Job]) -> list[Job]:
+    def rank(self, jobs: list[Job], rate: Rate | None = None, gpu: str = "") -> list[Job]:
         """Order of jobs that arrive together: highest utilisation first."""
         return sorted(jobs, key=lambda job: -utilisation(job))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.policy import PlacePolicy
@@ -24,7 +25,7 @@ class Binpack(PlacePolicy):
                 return trial.refuse(group)
         return trial.done()
 
-    def rank(self, jobs: list[Job]) -> list[Job]:
+    def rank(self, jobs: list[Job], rate: Rate | None = None, gpu: str = "") -> list[Job]:
         """Order of jobs that arrive together: largest GPU memory first."""
         return sorted(jobs, key=lambda job: -max(_demand_bytes(r.request.share) for r in job.roles))
 

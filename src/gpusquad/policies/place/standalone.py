@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.policy import PlacePolicy
@@ -34,7 +35,7 @@ class Standalone(PlacePolicy):
                 return trial.refuse(group)
         return trial.done("; ".join(notes))
 
-    def rank(self, jobs: list[Job]) -> list[Job]:
+    def rank(self, jobs: list[Job], rate: Rate | None = None, gpu: str = "") -> list[Job]:
         """Order of jobs that arrive together: by application, so that each application finds cards before others fill
         them."""
         largest: dict[str, int] = {}
