@@ -36,7 +36,7 @@ def adopt(state: SchedulerState, event: GangAdopted) -> Run:
     run = Run(job, event.placement, event.prediction, event.started_us, end_us,
               state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
               past.served_gpu_us, past.preemptions,
-              admitted_until_us=after_us(event.started_us, _stay_us(job, event.prediction)))  # fmt: skip
+              admitted_until_us=after_us(event.started_us, _admitted_us(job, event.prediction)))  # fmt: skip
     if state.careful:
         state.add_slack(run)
     state.runs.add(run)
@@ -167,10 +167,10 @@ def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placem
     return min(started_us + mid_us, NEVER_US)
 
 
-def _stay_us(job: Job, prediction: RunTimePrediction) -> int:
-    """As for a pending job: an elastic gang may have started with its minimum number of tasks."""
+def _admitted_us(job: Job, prediction: RunTimePrediction) -> int:
+    """As ``PendingJob.admitted_us``: an elastic gang may have started with its minimum number of tasks."""
     least = sum(low for low, _ in job.bounds) if job.is_elastic else job.tasks
-    return prediction.high_us * job.tasks // least
+    return max(prediction.high_us, prediction.careful_us or 0) * job.tasks // least
 
 
 def _last_end_us(run: Run, now_us: int) -> int:

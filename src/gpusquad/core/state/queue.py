@@ -57,6 +57,15 @@ class PendingJob:
             high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
         self.stay_us = min(high_us, FOREVER_US)
 
+    @property
+    def admitted_us(self) -> int:
+        """Time for which it is admitted if it starts now: its stay, or what its careful quantile allows if that is
+        longer. It is not blamed for a stay that was known to be likely."""
+        careful_us = self.prediction.careful_us or 0
+        if self.job.is_elastic:
+            careful_us = careful_us * self.job.tasks // sum(low for low, _ in self.job.bounds)
+        return min(max(self.stay_us, careful_us), FOREVER_US)
+
     def cluster_time_us(self, gpus: int, horizon_us: int) -> float:
         """Time it occupies the whole cluster, at most ``horizon_us``. Of gangs wider than half of the cluster only one
         can run at a time. An unknown run time counts as 0, because it would make all jobs behind it late."""

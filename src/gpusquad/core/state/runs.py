@@ -50,8 +50,8 @@ class Run:
     slack_us: int = 0
     """Part of ``end_us`` that was added because the head of the queue has waited too long."""
     admitted_until_us: int = FOREVER_US
-    """End of the time for which it was admitted: its start plus the stay predicted then. A backfilled job that still
-    runs at that instant has outlived its word."""
+    """End of the time for which it was admitted (``PendingJob.admitted_us``). A backfilled job that still runs then has
+    outlived its word."""
     rows: tuple[int, int] = field(default=(0, 0))
     has_shares: bool = False
 

@@ -182,7 +182,7 @@ class SchedulerState:
             mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a reservation may rely on it
         run = Run(waiting.job, placement, prediction, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
-                  waiting.preemptions, admitted_until_us=after_us(self.now_us, waiting.stay_us))  # fmt: skip
+                  waiting.preemptions, admitted_until_us=after_us(self.now_us, waiting.admitted_us))  # fmt: skip
         if self.careful:
             self.add_slack(run)
         self.runs.add(run)
