@@ -25,6 +25,7 @@ class ReasonCode(StrEnum):
     PLACE = "place"
     INTERFERENCE = "interference"
     RESERVED = "reserved"
+    OVERSTAYED = "overstayed"
     WINDOW = "window"
     DOWN = "down"
     BEHIND = "behind"

@@ -72,6 +72,11 @@ class RunTimePrediction:
         """The merit, or the merit of a run time that is exactly the median."""
         return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * max(self.mid_us, 1))
 
+    @property
+    def last_us(self) -> int:
+        """Run time after which a job has outlived every quantile that is used for planning."""
+        return max(self.high_us, self.promise_us or 0, self.careful_us or 0)
+
     def merit_for_width(self, gpus: int) -> float:
         """Merit of a gang on ``gpus`` cards. Width counts only in part, because a wide gang also frees many cards."""
         return self.effective_merit / max(1, gpus) ** WIDTH_POWER

@@ -45,6 +45,15 @@ def of_job(c: Connection, job_id: str) -> list[ForecastRow]:
     return [ForecastRow(*row) for row in c.execute(query)]
 
 
+def open_promises(c: Connection) -> dict[str, int]:
+    """Pending job -> the start that it was promised first."""
+    query = select(forecasts.c.job_id, forecasts.c.high_us).where(forecasts.c.truth_us.is_(None))
+    promises: dict[str, int] = {}
+    for job_id, high_us in c.execute(query.order_by(forecasts.c.made_us)):
+        promises.setdefault(job_id, high_us)
+    return promises
+
+
 def settle(c: Connection, job_id: str, truth_us: int) -> int:
     """Record the actual start in all open forecasts of the job. Returns their number."""
     still_open = (forecasts.c.job_id == job_id) & forecasts.c.truth_us.is_(None)

@@ -16,6 +16,7 @@ from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import NEVER_US, after_us
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.state_copy import copy_state
+from gpusquad.core.state.timeline import Reservation
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.reasons import Reason, ReasonCode
@@ -45,7 +46,7 @@ def whys(state: SchedulerState, job_ids: Iterable[str], spend: bool = False) -> 
 def _reasons(after: SchedulerState, waiting: PendingJob, tried: _RecordingSession) -> list[Reason]:
     until_us = after_us(after.now_us, waiting.stay_us)
     short = shortages(after, waiting.job, until_us)
-    reasons = [*_over_limits(after, waiting.job), *short]
+    reasons = [*_over_limits(after, waiting.job), *_overstayed(after, waiting), *short]
     if not short:
         reasons += _reserved(after, waiting, until_us)
     return reasons + _behind(after, waiting.job, tried)
@@ -125,15 +126,44 @@ def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]
 
 def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> Reason:
     reservations = sorted((state.timeline.reservations[name] for name in who), key=lambda p: p.start_us)
-    ahead_us = max(0, reservations[0].start_us - state.now_us)
+    ahead_us = max(0, min(min(p.start_us, p.open_until_us) for p in reservations) - state.now_us)
     runs_us = waiting.stay_us
-    told = listed(f"{p.job.id} (reserved to start in {show_us(p.start_us - state.now_us)})" for p in reservations)
+    told = listed(f"{p.job.id} ({_start_of(state, p)})" for p in reservations)
     long = "its run time is unknown" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
     return Reason(
         ReasonCode.RESERVED, f"would delay {told}: {long}",
         f"a run of at most {show_us(ahead_us)} can be backfilled" if ahead_us else "wait",
         {"ahead_us": ahead_us, "runs_us": runs_us}, tuple(p.job.id for p in reservations),
     )  # fmt: skip
+
+
+def _start_of(state: SchedulerState, reservation: Reservation) -> str:
+    if reservation.start_us >= NEVER_US:
+        return "its start is not known yet"
+    start = f"reserved to start in {show_us(max(0, reservation.start_us - state.now_us))}"
+    return f"late; {start}" if state.committed_us.get(reservation.job.id, NEVER_US) < state.now_us else start
+
+
+def _overstayed(state: SchedulerState, waiting: PendingJob) -> list[Reason]:
+    """Guests on the cards kept for the job that have outlived the time for which they were admitted."""
+    pin = state.pins.get(waiting.job.id)
+    if pin is None:
+        return []
+    runs = [state.runs[job_id] for job_id in pin.holders if job_id in state.runs]
+    over = [run for run in runs if run.admitted_until_us < state.now_us]
+    if not over:
+        return []
+    told = listed(
+        f"{run.job.id} of {run.job.user or 'unknown'} (tenant {run.job.tenant}) was backfilled for "
+        f"{show_us(run.admitted_until_us - run.started_us)} and has run for {show_us(state.now_us - run.started_us)}"
+        for run in over
+    )
+    longest_us = max(state.now_us - run.admitted_until_us for run in over)
+    return [Reason(
+        ReasonCode.OVERSTAYED, f"waits for {show_count(len(over), 'job')} behind it: {told}",
+        "no further job is backfilled on the cards it needs; it starts when they end",
+        {"overstayed": len(over), "overrun_us": longest_us}, tuple(run.job.id for run in over),
+    )]  # fmt: skip
 
 
 # -- the order -----------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placem
 def _admitted_us(job: Job, prediction: RunTimePrediction) -> int:
     """As ``PendingJob.admitted_us``: an elastic gang may have started with its minimum number of tasks."""
     least = sum(low for low, _ in job.bounds) if job.is_elastic else job.tasks
-    return max(prediction.high_us, prediction.careful_us or 0) * job.tasks // least
+    return prediction.last_us * job.tasks // least
 
 
 def _last_end_us(run: Run, now_us: int) -> int:

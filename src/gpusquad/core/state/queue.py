@@ -59,12 +59,12 @@ class PendingJob:
 
     @property
     def admitted_us(self) -> int:
-        """Time for which it is admitted if it starts now: its stay, or what its careful quantile allows if that is
-        longer. It is not blamed for a stay that was known to be likely."""
-        careful_us = self.prediction.careful_us or 0
+        """Time for which it is admitted if it starts now: its stay, or the time by which its end is promised to others
+        if that is longer. It is not blamed for a stay that was known to be likely."""
+        last_us = self.prediction.last_us
         if self.job.is_elastic:
-            careful_us = careful_us * self.job.tasks // sum(low for low, _ in self.job.bounds)
-        return min(max(self.stay_us, careful_us), FOREVER_US)
+            last_us = last_us * self.job.tasks // sum(low for low, _ in self.job.bounds)
+        return min(max(self.stay_us, last_us), FOREVER_US)
 
     def cluster_time_us(self, gpus: int, horizon_us: int) -> float:
         """Time it occupies the whole cluster, at most ``horizon_us``. Of gangs wider than half of the cluster only one
