@@ -4,11 +4,15 @@ import sqlite3
 
 import psycopg
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
+from gpusquad.store import people
 from gpusquad.store.database import Database, StoreTooNew
+from gpusquad.store.people import TenantRow, UserRow
 from gpusquad.store.tables import metadata
 from gpusquad.store.urls import parse
 
@@ -63,6 +67,23 @@ def test_second_migration_changes_nothing(database):
 def applied_versions(database):
     with database.read() as c:
         return c.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+
+
+def test_people_of_an_earlier_release_get_the_default_rights(blank_url):
+    database = Database(blank_url)
+    with database.write() as c:
+        config = Config()
+        config.set_main_option("script_location", "gpusquad.store:migrations")
+        config.attributes["connection"] = c
+        command.upgrade(config, "0004")
+        c.execute(text("INSERT INTO tenants (name, weight, reclaim_s, on_hang) VALUES ('arts', 1, 0, 'warn')"))
+        add = "INSERT INTO users (name, tenant, role, disabled) VALUES ('bob', 'arts', 'member', :disabled)"
+        c.execute(text(add), {"disabled": False})
+    database.migrate()
+    with database.read() as c:
+        assert people.tenant(c, "arts") == TenantRow("arts", max_priority="normal", may_choose_lane=False)
+        assert people.user(c, "bob") == UserRow("bob", "arts", max_priority=None, may_choose_lane=None)
+    database.close()
 
 
 def test_database_of_a_newer_release_is_refused(database):

@@ -6,8 +6,9 @@ from gpusquad.store import people
 from gpusquad.store.errors import StoreConflict
 from gpusquad.store.people import TenantRow, TokenRow, UserRow
 
-PHYSICS = TenantRow("physics", 2.5, 4, 16, 60.0, 1000, "stop", "1001:1001")
+PHYSICS = TenantRow("physics", 2.5, 4, 16, 60.0, 1000, "stop", "1001:1001", "high", True)
 ADA = UserRow("ada", "physics", "admin")
+BOB = UserRow("bob", "arts", disabled=True, max_priority="urgent", may_choose_lane=False)
 TOKEN = TokenRow("01J", "ada", "laptop", "hash-of-it", ["read", "submit"], created_us=5, expires_us=100)
 
 
@@ -17,7 +18,7 @@ def database_with_people(database):
         people.put_tenant(c, PHYSICS)
         people.put_tenant(c, TenantRow("arts"))
         people.put_user(c, ADA)
-        people.put_user(c, UserRow("bob", "arts", disabled=True))
+        people.put_user(c, BOB)
         people.add_token(c, TOKEN)
     return database
 
@@ -27,7 +28,7 @@ def test_tenants_users_and_tokens_round_trip_unchanged(database_with_people):
         assert people.tenant(c, "physics") == PHYSICS
         assert people.tenants(c) == [TenantRow("arts"), PHYSICS]
         assert people.user(c, "ada") == ADA
-        assert people.users(c) == [ADA, UserRow("bob", "arts", disabled=True)]
+        assert people.users(c) == [ADA, BOB]
         assert people.users(c, "physics") == [ADA]
         assert people.token(c, "01J") == people.token_by_hash(c, "hash-of-it") == TOKEN
         assert people.tokens(c) == people.tokens(c, "ada") == [TOKEN]

@@ -24,6 +24,10 @@ class TenantRow:
     """warn or stop."""
     run_as: str | None = None
     """uid:gid of its tasks; None: the service's own."""
+    max_priority: str = "normal"
+    """Highest priority class of its users without a maximum of their own."""
+    may_choose_lane: bool = False
+    """Whether its users may choose the lane of a job, if they have no such right of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class UserRow:
     role: str = "member"
     """admin, member or viewer."""
     disabled: bool = False
+    max_priority: str | None = None
+    """Highest priority class of the user's jobs; None: that of the tenant."""
+    may_choose_lane: bool | None = None
+    """Whether the user may choose the lane of a job; None: as the tenant."""
 
 
 @dataclass(frozen=True, slots=True)

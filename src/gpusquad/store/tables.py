@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    false,
 )
 
 metadata = MetaData(
@@ -136,6 +137,8 @@ tenants = Table(
     Column("max_pending", BigInteger),
     Column("on_hang", Text, nullable=False),
     Column("run_as", Text),
+    Column("max_priority", Text, nullable=False, server_default="normal"),
+    Column("may_choose_lane", Boolean, nullable=False, server_default=false()),
 )
 
 users = Table(
@@ -145,6 +148,8 @@ users = Table(
     Column("tenant", Text, ForeignKey("tenants.name"), nullable=False),
     Column("role", Text, nullable=False),
     Column("disabled", Boolean, nullable=False),
+    Column("max_priority", Text),
+    Column("may_choose_lane", Boolean),
     Index(None, "tenant"),
 )
 
