@@ -9,11 +9,13 @@ from tests.canned.units import DAY_S
 
 def tenant(name: str, weight: float, limit: int | None) -> dict[str, Any]:
     return {"name": name, "weight": weight, "guaranteed_gpus": 4, "limit_gpus": limit, "reclaim_s": 60.0,
-            "max_pending": None, "on_hang": "warn", "run_as": None}  # fmt: skip
+            "max_pending": None, "on_hang": "warn", "run_as": None, "max_priority": "normal",
+            "may_choose_lane": False}  # fmt: skip
 
 
 def user(name: str, tenant: str, role: str = "member", off: bool = False) -> dict[str, Any]:
-    return {"name": name, "tenant": tenant, "role": role, "disabled": off}
+    return {"name": name, "tenant": tenant, "role": role, "disabled": off, "max_priority": None,
+            "may_choose_lane": None}  # fmt: skip
 
 
 def token(now_s: float) -> dict[str, Any]:

@@ -447,6 +447,8 @@ class Me(TypedDict):
     role: Literal["admin", "member", "viewer"]
     scopes: list[str]
     is_admin: bool
+    max_priority: Literal["low", "normal", "high", "urgent"] | None
+    may_choose_lane: bool
     token: TokenFacts
 
 
@@ -891,6 +893,8 @@ class TenantView(TypedDict):
     max_pending: int | None
     on_hang: str
     run_as: str | None
+    max_priority: Literal["low", "normal", "high", "urgent"]
+    may_choose_lane: bool
 
 
 class TestResult(TypedDict):
@@ -977,6 +981,8 @@ class UserView(TypedDict):
     tenant: str
     role: Literal["admin", "member", "viewer"]
     disabled: bool
+    max_priority: Literal["low", "normal", "high", "urgent"] | None
+    may_choose_lane: bool | None
 
 
 class WhatIfView(TypedDict):

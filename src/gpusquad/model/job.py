@@ -19,7 +19,8 @@ SLOT_SM_MILLI = 1
 """An SM share of one thousandth without memory requests a slot on a card and no part of its memory."""
 SLOT_MEMORY_BYTES = 1 << 30
 """Memory accounted for such a slot, because a client cannot use a card with less free memory."""
-PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
+DEFAULT_PRIORITY = "normal"
+PRIORITY_CLASSES = {"low": -1, DEFAULT_PRIORITY: 0, "high": 1, URGENT: 2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,10 @@ class Who:
     tenant: str
     role: Role
     scopes: frozenset[str] = frozenset({"read", "submit", "admin"})
+    max_priority: str | None = None
+    """Highest priority class granted to the user. None: that of the tenant applies."""
+    may_choose_lane: bool | None = None
+    """Whether the user was granted the choice of lanes. None: the right of the tenant applies."""
 
     @property
     def is_admin(self) -> bool:

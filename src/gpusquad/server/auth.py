@@ -107,7 +107,8 @@ class Auth:
             return None
         if row.revoked_us is not None or self._is_over(row.expires_us):
             return None
-        who = Who(user.name, user.tenant, cast(Role, user.role), frozenset(row.scopes))
+        who = Who(user.name, user.tenant, cast(Role, user.role), frozenset(row.scopes),
+                  user.max_priority, user.may_choose_lane)  # fmt: skip
         caller = Caller(who, row.id, row.label, row.expires_us)
         self._remember(key, caller, changes)
         self._note_use(row)

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 655a536d1a349b3c
+// mark: 82d862ae0d9b6264
 
 export interface paths {
     "/api/v1/jobs": {
@@ -773,7 +773,7 @@ export interface paths {
         get?: never;
         /**
          * Put Tenant
-         * @description Set a tenant's weight, guarantee and limits, all of them; created if it does not exist.
+         * @description Set a tenant's weight, guarantee, limits and rights, all of them; created if it does not exist.
          */
         put: operations["put_tenant"];
         post?: never;
@@ -822,7 +822,7 @@ export interface paths {
         head?: never;
         /**
          * Change User
-         * @description Change a user's tenant or role, or disable the user. Takes effect at once.
+         * @description Change a user's tenant, role or rights, or disable the user. Takes effect at once.
          */
         patch: operations["change_user"];
         trace?: never;
@@ -2759,6 +2759,16 @@ export interface components {
             scopes: string[];
             /** Is Admin */
             is_admin: boolean;
+            /**
+             * Max Priority
+             * @description Highest priority class of the caller's jobs; null: any
+             */
+            max_priority: ("low" | "normal" | "high" | "urgent") | null;
+            /**
+             * May Choose Lane
+             * @description Whether the caller may choose the lane of a job
+             */
+            may_choose_lane: boolean;
             token: components["schemas"]["TokenFacts"];
         };
         /**
@@ -2877,6 +2887,19 @@ export interface components {
              * @description UID:GID of its tasks, if the service runs as root
              */
             run_as?: string | null;
+            /**
+             * Max Priority
+             * @description Highest priority class of its users' jobs. Administrators have no maximum
+             * @default normal
+             * @enum {string}
+             */
+            max_priority: "low" | "normal" | "high" | "urgent";
+            /**
+             * May Choose Lane
+             * @description Whether its users may choose the lane of a job
+             * @default false
+             */
+            may_choose_lane: boolean;
             /** Name */
             name: string;
         };
@@ -2922,6 +2945,16 @@ export interface components {
              * @default false
              */
             disabled: boolean;
+            /**
+             * Max Priority
+             * @description Highest priority class of the user's jobs; null: that of the tenant
+             */
+            max_priority?: ("low" | "normal" | "high" | "urgent") | null;
+            /**
+             * May Choose Lane
+             * @description Whether the user may choose the lane of a job; null: as the tenant
+             */
+            may_choose_lane?: boolean | null;
             /** Name */
             name: string;
         };
@@ -4122,6 +4155,19 @@ export interface components {
              * @description UID:GID of its tasks, if the service runs as root
              */
             run_as?: string | null;
+            /**
+             * Max Priority
+             * @description Highest priority class of its users' jobs. Administrators have no maximum
+             * @default normal
+             * @enum {string}
+             */
+            max_priority: "low" | "normal" | "high" | "urgent";
+            /**
+             * May Choose Lane
+             * @description Whether its users may choose the lane of a job
+             * @default false
+             */
+            may_choose_lane: boolean;
         };
         /** TenantView */
         TenantView: {
@@ -4141,6 +4187,13 @@ export interface components {
             on_hang: string;
             /** Run As */
             run_as: string | null;
+            /**
+             * Max Priority
+             * @enum {string}
+             */
+            max_priority: "low" | "normal" | "high" | "urgent";
+            /** May Choose Lane */
+            may_choose_lane: boolean;
         };
         /**
          * TestRequest
@@ -4334,6 +4387,16 @@ export interface components {
             role?: ("admin" | "member" | "viewer") | null;
             /** Disabled */
             disabled?: boolean | null;
+            /**
+             * Max Priority
+             * @description Highest priority class of the user's jobs; null: that of the tenant
+             */
+            max_priority?: ("low" | "normal" | "high" | "urgent") | null;
+            /**
+             * May Choose Lane
+             * @description Whether the user may choose the lane of a job; null: as the tenant
+             */
+            may_choose_lane?: boolean | null;
         };
         /** UserPage */
         UserPage: {
@@ -4358,6 +4421,16 @@ export interface components {
             role: "admin" | "member" | "viewer";
             /** Disabled */
             disabled: boolean;
+            /**
+             * Max Priority
+             * @description Highest priority class of the user's jobs; null: that of the tenant
+             */
+            max_priority: ("low" | "normal" | "high" | "urgent") | null;
+            /**
+             * May Choose Lane
+             * @description Whether the user may choose the lane of a job; null: as the tenant
+             */
+            may_choose_lane: boolean | null;
         };
         /** WhatIfView */
         WhatIfView: {

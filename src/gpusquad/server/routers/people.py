@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection
@@ -23,20 +24,24 @@ from gpusquad.server.schemas.people import (
     UserPage,
     UserView,
 )
+from gpusquad.server.services.jobs.rights import rights_of
 from gpusquad.server.views import page
 from gpusquad.store import people
 from gpusquad.store.people import TenantRow, UserRow
 
 router = APIRouter(tags=["people"])
+_OWN_RIGHTS = ("max_priority", "may_choose_lane")
 
 
 @router.get("/me", response_model=Me)
-async def get_me(request: Request, who: Reader) -> Answer:
+def get_me(request: Request, who: Reader, svc: Svc) -> Answer:
     """Show the caller and its permissions."""
     caller = caller_of(request)
+    with svc.database.read() as c:
+        rights = rights_of(who, people.tenant(c, who.tenant))
     return Answer({
         "user": who.user, "tenant": who.tenant, "role": who.role, "scopes": sorted(who.scopes),
-        "is_admin": who.is_admin,
+        "is_admin": who.is_admin, "max_priority": rights.max_priority, "may_choose_lane": rights.may_choose_lane,
         "token": {"id": caller.token_id, "label": caller.label, "expires_s": to_s(caller.expires_us)},
     })  # fmt: skip
 
@@ -68,7 +73,7 @@ def add_tenant(body: NewTenant, who: Admin, svc: Svc) -> Answer:
 
 @router.put("/tenants/{name}", response_model=TenantView)
 def put_tenant(name: PathName, body: TenantRequest, who: Admin, svc: Svc) -> Answer:
-    """Set a tenant's weight, guarantee and limits, all of them; created if it does not exist."""
+    """Set a tenant's weight, guarantee, limits and rights, all of them; created if it does not exist."""
     row = TenantRow(name, **body.model_dump())
     _check_quota(row)
     with svc.database.write() as c:
@@ -109,18 +114,25 @@ def add_user(body: NewUser, who: Admin, svc: Svc) -> Answer:
 
 @router.patch("/users/{name}", response_model=UserView)
 def change_user(name: PathName, body: UserChange, who: Admin, svc: Svc) -> Answer:
-    """Change a user's tenant or role, or disable the user. Takes effect at once."""
+    """Change a user's tenant, role or rights, or disable the user. Takes effect at once."""
     with svc.database.write() as c:
         before = people.user(c, name)
         if before is None:
             raise NotFound(f"there is no user {name}", field="name")
-        row = replace(before, **body.model_dump(exclude_none=True))
+        changes = _changes_of(body)
+        row = replace(before, **changes)
         _check_tenant(c, row)
         people.put_user(c, row)
         _check_admin_left(c)
-        svc.audit.note(c, who, "user.change", name, body.model_dump(exclude_none=True))
+        svc.audit.note(c, who, "user.change", name, changes)
     svc.auth.forget()
     return Answer(asdict(row))
+
+
+def _changes_of(body: UserChange) -> dict[str, Any]:
+    """Given fields. Null removes a right of the user's own; in the other fields it changes nothing."""
+    given = body.model_dump(exclude_unset=True)
+    return {name: value for name, value in given.items() if value is not None or name in _OWN_RIGHTS}
 
 
 def _check_tenant(c: Connection, row: UserRow) -> None:

@@ -10,8 +10,15 @@ from gpusquad.server.params import Line, Name
 from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Seconds
 
 RoleName = Literal["admin", "member", "viewer"]
+PriorityName = Literal["low", "normal", "high", "urgent"]
 Scope = Literal["read", "submit", "admin"]
 NoticeState = Literal["waiting", "sent", "dead"]
+OwnMaxPriority = Annotated[
+    PriorityName | None, Field(description="Highest priority class of the user's jobs; null: that of the tenant")
+]
+OwnMayChooseLane = Annotated[
+    bool | None, Field(description="Whether the user may choose the lane of a job; null: as the tenant")
+]
 Gpus = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
@@ -27,6 +34,8 @@ class Me(ApiView):
     role: RoleName
     scopes: list[str]
     is_admin: bool
+    max_priority: PriorityName | None = Field(description="Highest priority class of the caller's jobs; null: any")
+    may_choose_lane: bool = Field(description="Whether the caller may choose the lane of a job")
     token: TokenFacts
 
 
@@ -40,6 +49,10 @@ class TenantRequest(ApiBody):
     run_as: Annotated[str, Field(pattern=r"^[0-9]{1,10}(:[0-9]{1,10})?$")] | None = Field(
         None, description="UID:GID of its tasks, if the service runs as root"
     )
+    max_priority: PriorityName = Field(
+        "normal", description="Highest priority class of its users' jobs. Administrators have no maximum"
+    )
+    may_choose_lane: bool = Field(False, description="Whether its users may choose the lane of a job")
 
 
 class NewTenant(TenantRequest):
@@ -55,6 +68,8 @@ class TenantView(ApiView):
     max_pending: int | None
     on_hang: str
     run_as: str | None
+    max_priority: PriorityName
+    may_choose_lane: bool
 
 
 class TenantPage(ApiView):
@@ -66,6 +81,8 @@ class UserRequest(ApiBody):
     tenant: Name = "default"
     role: RoleName = "member"
     disabled: bool = False
+    max_priority: OwnMaxPriority = None
+    may_choose_lane: OwnMayChooseLane = None
 
 
 class NewUser(UserRequest):
@@ -76,6 +93,8 @@ class UserChange(ApiBody):
     tenant: Name | None = None
     role: RoleName | None = None
     disabled: bool | None = None
+    max_priority: OwnMaxPriority = None
+    may_choose_lane: OwnMayChooseLane = None
 
 
 class UserView(ApiView):
@@ -83,6 +102,8 @@ class UserView(ApiView):
     tenant: str
     role: RoleName
     disabled: bool
+    max_priority: OwnMaxPriority
+    may_choose_lane: OwnMayChooseLane
 
 
 class UserPage(ApiView):

@@ -33,6 +33,7 @@ from gpusquad.server.services.jobs.overruns import Overruns
 from gpusquad.server.services.jobs.prediction_refresh import PredictionRefresh
 from gpusquad.server.services.jobs.reservations import ReservationLog
 from gpusquad.server.services.jobs.restore import restore
+from gpusquad.server.services.jobs.rights import check_rights, rights_of
 from gpusquad.server.services.policy import DEFAULT_MODE, PolicyService
 from gpusquad.server.services.prediction.predictor import JobPrediction, LockedPredictor
 from gpusquad.server.services.prediction.predictor_files import PredictorFiles
@@ -271,7 +272,9 @@ class Scheduler:
 
     def _update(self, row: JobRow, agreed: ResizeAgreement, who: Who) -> None:
         unit, job_id, change = self._context.unit, row.id, agreed.change
-        job = job_from_dict(job_to_dict(self._context.job(job_id)) | _as_written(change))
+        before = self._context.job(job_id)
+        job = job_from_dict(job_to_dict(before) | _as_written(change))
+        check_rights(rights_of(who, self._tenants.get(row.tenant)), who, job, before)
         if resizes(change):
             job = with_memory(job, change)
             self._resizer.check(row, job, agreed)

@@ -25,6 +25,7 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.advice import Advice, ResolvedJob, cards_of
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, PendingSubmission, identified
 from gpusquad.server.services.jobs.holds import Holds
+from gpusquad.server.services.jobs.rights import check_rights, rights_of
 from gpusquad.server.services.prediction.predictor import JobPrediction
 from gpusquad.server.services.runtime.loop import Finish
 from gpusquad.server.services.runtime.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
@@ -153,7 +154,9 @@ class Intake:
             raise Forbidden(f"you belong to tenant {who.tenant}", field="tenant", cure="leave tenant out")
         if not self._tenants.known(tenant):
             raise Invalid("tenant", f"does not exist: {tenant!r}", f"choose from {', '.join(self._tenants.names())}")
-        return to_job(spec, new_id(), now_us, tenant, who.user)
+        job = to_job(spec, new_id(), now_us, tenant, who.user)
+        check_rights(rights_of(who, self._tenants.get(tenant)), who, job)
+        return job
 
     def _admit(self, job: Job) -> None:
         reason = refusal(self._context.state, job)

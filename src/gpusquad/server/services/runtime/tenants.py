@@ -19,6 +19,9 @@ class TenantCache:
         with self._database.read() as connection:
             self._tenants = {row.name: row for row in people.tenants(connection)}
 
+    def get(self, tenant: str) -> TenantRow | None:
+        return self._tenants.get(tenant)
+
     def known(self, tenant: str) -> bool:
         return tenant in self._tenants
 

@@ -20,7 +20,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Role, Share
 from gpusquad.model.units import show_bytes
 from gpusquad.server.answers import PEAK, JobChange
-from gpusquad.server.errors import Conflict
+from gpusquad.server.errors import Conflict, Forbidden
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.runtime.records import cards_of, job_of
 from gpusquad.store.jobs import JobRow
@@ -82,7 +82,7 @@ class MemoryResizer:
         self._context.engine.resize(row.id, row.attempt, tasks, held, target)
         try:
             yield ResizeAgreement(change, row.attempt)
-        except (Invalid, Conflict):
+        except (Invalid, Conflict, Forbidden):
             with suppress(Invalid):
                 self._context.engine.resize(row.id, row.attempt, tasks, target, held)
             raise
