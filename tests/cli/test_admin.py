@@ -65,7 +65,7 @@ def test_a_tenant_keeps_what_is_not_given(service, gsq):
     gsq("tenant", "set", "vision", "--weight", "3", "--limit", "none", "--reclaim", "2min")
     assert body(service, "PUT", "/tenants/vision") == {
         "weight": 3.0, "guaranteed_gpus": 4, "limit_gpus": None, "reclaim_s": 120.0, "max_pending": None,
-        "on_hang": "warn", "run_as": None,
+        "on_hang": "warn", "run_as": None, "max_priority": "normal", "may_choose_lane": False,
     }  # fmt: skip
     assert "'many' is not a number" in gsq("tenant", "set", "vision", "--limit", "many", code=2).stderr
     assert "is not changed" in gsq("tenant", "set", "vision", code=2).stderr
@@ -75,6 +75,54 @@ def test_a_new_tenant(service, gsq):
     service.set_answers("PUT", "/tenants/new", service.answers["GET", "/tenants"][0].body["items"][1])
     gsq("tenant", "set", "new")
     assert body(service, "PUT", "/tenants/new") == {}
+
+
+def test_rights_of_tenants_and_users(service, gsq):
+    gsq("tenant", "set", "vision", "--max-priority", "high", "--may-choose-lane", "yes")
+    sent = body(service, "PUT", "/tenants/vision")
+    assert (sent["max_priority"], sent["may_choose_lane"], sent["guaranteed_gpus"]) == ("high", True, 4)
+    gsq("user", "set", "bo", "--max-priority", "urgent", "--may-choose-lane", "no")
+    assert body(service, "PATCH", "/users/bo") == {"max_priority": "urgent", "may_choose_lane": False}
+    gsq("user", "set", "bo", "--max-priority", "none", "--may-choose-lane", "none")
+    assert body(service, "PATCH", "/users/bo") == {"max_priority": None, "may_choose_lane": None}
+    gsq("user", "add", "eve", "--max-priority", "high")
+    assert body(service, "POST", "/users") == {
+        "name": "eve", "tenant": "default", "role": "member", "max_priority": "high",
+    }  # fmt: skip
+    gsq("user", "add", "eve")
+    assert body(service, "POST", "/users") == {"name": "eve", "tenant": "default", "role": "member"}
+    assert "'very'" in gsq("user", "set", "bo", "--max-priority", "very", code=2).stderr
+
+
+def test_lists_show_rights(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    tenants, users = (service.answers["GET", path][0].body["items"] for path in ("/tenants", "/users"))
+    service.set_answers("GET", "/tenants", {"items": [tenants[0] | {"max_priority": "high", "may_choose_lane": True}]})
+    shown = gsq("tenant").stdout
+    assert "MAX PRIORITY" in shown
+    assert "high" in shown
+    people = [
+        users[0] | {"name": "ana", "role": "admin"}, users[0] | {"name": "bo", "role": "member"},
+        users[0] | {"name": "cy", "role": "member", "max_priority": "urgent", "may_choose_lane": False},
+    ]  # fmt: skip
+    service.set_answers("GET", "/users", {"items": people})
+    lines = {line.split()[0]: line for line in gsq("user").stdout.splitlines() if line.strip()}
+    assert "any" in lines["ana"]
+    assert "as tenant" in lines["bo"]
+    assert "urgent" in lines["cy"]
+    assert "by rule" in lines["cy"]
+    assert json.loads(gsq("user", "list", "--json").stdout)["items"][2]["max_priority"] == "urgent"
+
+
+def test_refused_priority_names_field_cause_and_cure(service, gsq):
+    service.fail(
+        "PATCH", "/jobs/llama-finetune", 403, "forbidden", "urgent is above your maximum, which is normal",
+        "priority", "ask an administrator to run gpusquad user set bo --max-priority urgent",
+    )  # fmt: skip
+    shown = gsq("update", "llama-finetune", "--priority", "urgent", code=4).stderr
+    assert "priority" in shown
+    assert "urgent is above your maximum, which is normal" in shown
+    assert "gpusquad user set bo --max-priority urgent" in " ".join(shown.split())
 
 
 def test_a_new_token_stands_alone_on_stdout(service, gsq):

@@ -12,6 +12,8 @@ from gpusquad.cli._service import AsJson, connect, print_json
 
 SUMMARY = "Show and change tenants, the owners of quotas. Without a subcommand, list them."
 NONE = "none"
+Priority = Literal["low", "normal", "high", "urgent"]
+YesNo = Literal["yes", "no"]
 
 
 def show(as_json: AsJson = False) -> None:
@@ -73,6 +75,17 @@ def _set(
             metavar="UID:GID|none", help="User and group ID under which its tasks run. none: those of the service."
         ),
     ] = None,
+    max_priority: Annotated[
+        Priority | None,
+        typer.Option(
+            help="Highest priority class of jobs of its users. A user can have a maximum of their own "
+            "(gpusquad user set); administrators have none. A new tenant has normal."
+        ),
+    ] = None,
+    may_choose_lane: Annotated[
+        YesNo | None,
+        typer.Option(help="Whether its users may choose the lane of a job (submit --lane). A new tenant has no."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create or change a tenant. Omitted options keep their values."""
@@ -86,6 +99,8 @@ def _set(
         "max_pending": _number(max_pending, "max-pending", int),
         "on_hang": on_hang,
         "run_as": run_as,
+        "max_priority": max_priority,
+        "may_choose_lane": None if may_choose_lane is None else may_choose_lane == "yes",
     }
     changes = {key: None if value == NONE else value for key, value in given.items() if value is not None}
     client = connect()
@@ -109,6 +124,8 @@ def _print(tenants: list[dict[str, Any]]) -> None:
         TableColumn("WEIGHT", right=True),
         TableColumn("GUARANTEED", right=True),
         TableColumn("LIMIT", right=True),
+        TableColumn("MAX PRIORITY"),
+        TableColumn("LANES", from_width=110),
         TableColumn("RECLAIM", right=True, from_width=70),
         TableColumn("MAX PENDING", right=True, from_width=80),
         TableColumn("ON HANG", from_width=90),
@@ -116,7 +133,8 @@ def _print(tenants: list[dict[str, Any]]) -> None:
     )
     rows = [
         (one["name"], f"{one['weight']:g}", _or_dash(one["guaranteed_gpus"]), _or_dash(one["limit_gpus"]),
-         span(one["reclaim_s"]), _or_dash(one["max_pending"]), one["on_hang"], _or_dash(one["run_as"]))
+         one["max_priority"], "any" if one["may_choose_lane"] else "by rule", span(one["reclaim_s"]),
+         _or_dash(one["max_pending"]), one["on_hang"], _or_dash(one["run_as"]))
         for one in tenants
     ]  # fmt: skip
     out = console()

@@ -11,7 +11,24 @@ from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
 SUMMARY = "Show, add and change users. Without a subcommand, list them."
+NONE = "none"
 Role = Literal["admin", "member", "viewer"]
+Priority = Literal["low", "normal", "high", "urgent", "none"]
+YesNo = Literal["yes", "no", "none"]
+MaxPriority = Annotated[
+    Priority | None,
+    typer.Option(
+        help="Highest priority class of the user's jobs. none: that of the tenant, which a new user has. "
+        "Administrators have no maximum."
+    ),
+]
+MayChooseLane = Annotated[
+    YesNo | None,
+    typer.Option(
+        help="Whether the user may choose the lane of a job (submit --lane). none: as the tenant, which a new user "
+        "has. Administrators always may."
+    ),
+]
 
 
 def show(as_json: AsJson = False) -> None:
@@ -34,10 +51,12 @@ def _add(
         str, typer.Option(metavar="NAME", help="Tenant of the user.", autocompletion=_complete.tenants)
     ] = "default",
     role: Annotated[Role, typer.Option(help="Role of the user.")] = "member",
+    max_priority: MaxPriority = None,
+    may_choose_lane: MayChooseLane = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a user. Then create a token for them with gpusquad token create --user NAME."""
-    answer: Any = connect().people.add_user(name, tenant, role)
+    answer: Any = connect().people.add_user(name, tenant, role, _rights(max_priority, may_choose_lane))
     if as_json:
         print_json(answer)
     else:
@@ -52,6 +71,8 @@ def _set(
     ] = None,
     role: Annotated[Role | None, typer.Option(help="Role of the user.")] = None,
     disabled: Annotated[bool | None, typer.Option("--disable/--enable", help="Disable or enable the user.")] = None,
+    max_priority: MaxPriority = None,
+    may_choose_lane: MayChooseLane = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a user. Omitted options keep their values."""
@@ -59,6 +80,7 @@ def _set(
 
     given = {"tenant": tenant, "role": role, "disabled": disabled}
     changes = {key: value for key, value in given.items() if value is not None}
+    changes |= _rights(max_priority, may_choose_lane)
     if not changes:
         raise Invalid("user", "is not changed", "use for example --role viewer")
     answer: Any = connect().people.change_user(name, changes)
@@ -66,6 +88,27 @@ def _set(
         print_json(answer)
     else:
         _print([answer])
+
+
+def _rights(max_priority: Priority | None, may_choose_lane: YesNo | None) -> dict[str, Any]:
+    """Given rights as the API takes them: null for those of the tenant."""
+    rights: dict[str, Any] = {}
+    if max_priority is not None:
+        rights["max_priority"] = None if max_priority == NONE else max_priority
+    if may_choose_lane is not None:
+        rights["may_choose_lane"] = None if may_choose_lane == NONE else may_choose_lane == "yes"
+    return rights
+
+
+def _max_priority(user: dict[str, Any]) -> str:
+    return "any" if user["role"] == "admin" else user["max_priority"] or "as tenant"
+
+
+def _lanes(user: dict[str, Any]) -> str:
+    if user["role"] == "admin":
+        return "any"
+    granted = user["may_choose_lane"]
+    return "as tenant" if granted is None else "any" if granted else "by rule"
 
 
 def _print(users: list[dict[str, Any]]) -> None:
@@ -76,7 +119,13 @@ def _print(users: list[dict[str, Any]]) -> None:
         TableColumn("USER", max_width=32, min_width=10),
         TableColumn("TENANT", max_width=32, min_width=8),
         TableColumn("ROLE"),
+        TableColumn("MAX PRIORITY"),
+        TableColumn("LANES", from_width=80),
         TableColumn("STATE"),
     )
-    rows = [(one["name"], one["tenant"], one["role"], "disabled" if one["disabled"] else "active") for one in users]
+    rows = [
+        (one["name"], one["tenant"], one["role"], _max_priority(one), _lanes(one),
+         "disabled" if one["disabled"] else "active")
+        for one in users
+    ]  # fmt: skip
     out.print(table(columns, rows, out.width) if rows else "no users")

@@ -31,11 +31,12 @@ class PeopleApi:
     def users(self) -> list[UserView]:
         return self._http.get("users")["items"]
 
-    def add_user(self, name: str, tenant: str, role: str) -> UserView:
-        return self._http.post("users", body={"name": name, "tenant": tenant, "role": role})
+    def add_user(self, name: str, tenant: str, role: str, rights: Mapping[str, Any] | None = None) -> UserView:
+        """``rights``: ``max_priority``, ``may_choose_lane``; omitted ones are those of the tenant."""
+        return self._http.post("users", body={"name": name, "tenant": tenant, "role": role, **(rights or {})})
 
     def change_user(self, name: str, changes: Mapping[str, Any]) -> UserView:
-        """``tenant``, ``role``, ``disabled``; others stay."""
+        """``tenant``, ``role``, ``disabled``, ``max_priority``, ``may_choose_lane``; others stay."""
         return self._http.patch("users", name, body=dict(changes))
 
     def tokens(self) -> list[TokenView]:
