@@ -3,7 +3,7 @@ vi.mock("../api/queries", () => ({ useMe: () => ({}) }));
 const { mayAct, mayReadLogs, maySubmit } = await import("./permissions");
 
 const me = (role: "admin" | "member" | "viewer", scopes = ["read", "submit"]) => ({
-  user: "ann", tenant: "a", role, scopes, is_admin: role === "admin", token: { id: "", label: "", expires_s: null },
+  user: "ann", tenant: "a", role, scopes, is_admin: role === "admin", max_priority: "normal" as const, may_choose_lane: false, token: { id: "", label: "", expires_s: null },
 });
 const own = { user: "ann", tenant: "a" };
 const other = { user: "bob", tenant: "a" };

@@ -7,6 +7,7 @@ import type { Tenant } from "./Tenants";
 import { text } from "./texts";
 
 type Body = Schemas["NewTenant"];
+export const PRIORITIES = ["low", "normal", "high", "urgent"] as const;
 interface Props {
   tenant: Tenant | null;
   error: unknown;
@@ -18,7 +19,7 @@ interface Props {
 const NUMBERS = [
   ["guaranteed_gpus", "guaranteed"], ["limit_gpus", "limit"], ["max_pending", "maxPending"],
 ] as const;
-const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null };
+const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null, max_priority: "normal", may_choose_lane: false };
 
 export function TenantDialog({ tenant, error, isBusy, onSave, onClose }: Props) {
   const t = useTexts(text);
@@ -63,6 +64,21 @@ export function TenantDialog({ tenant, error, isBusy, onSave, onClose }: Props) 
       <Field label={t("runAs")} error={errorAt(error, "run_as")}>
         {(control) => (
           <input {...control} value={body.run_as ?? ""} placeholder={t("noLimit")} autoComplete="off" onChange={(event) => put({ run_as: event.target.value || null })} />
+        )}
+      </Field>
+      <Field label={t("maxPriority")} error={errorAt(error, "max_priority")}>
+        {(control) => (
+          <select {...control} value={body.max_priority} onChange={(event) => put({ max_priority: event.target.value as Body["max_priority"] })}>
+            {PRIORITIES.map((name) => <option key={name} value={name}>{t(`priority.${name}`)}</option>)}
+          </select>
+        )}
+      </Field>
+      <Field label={t("lanes")} error={errorAt(error, "may_choose_lane")}>
+        {(control) => (
+          <select {...control} value={`${body.may_choose_lane}`} onChange={(event) => put({ may_choose_lane: event.target.value === "true" })}>
+            <option value="false">{t("lanes.byRule")}</option>
+            <option value="true">{t("lanes.any")}</option>
+          </select>
         )}
       </Field>
     </EditDialog>

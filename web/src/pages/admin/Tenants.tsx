@@ -30,6 +30,8 @@ export function Tenants() {
     { name: t("limit"), isNumber: true, cell: (row) => row.limit_gpus ?? "–" },
     { name: t("reclaim"), isNumber: true, cell: (row) => (row.reclaim_s ? span(row.reclaim_s) : "–") },
     { name: t("maxPending"), isNumber: true, cell: (row) => row.max_pending ?? "–" },
+    { name: t("maxPriority"), cell: (row) => t(`priority.${row.max_priority}`) },
+    { name: t("lanes"), cell: (row) => t(row.may_choose_lane ? "lanes.any" : "lanes.byRule") },
     { name: t("onHang"), cell: (row) => t(row.on_hang === "stop" ? "hang.stop" : "hang.warn") },
   ];
   if (me.is_admin) columns.push({

@@ -12,12 +12,13 @@ import { Panel } from "../../ui/Panel";
 import { toast } from "../../ui/Toast";
 import styles from "./Admin.module.css";
 import { EditDialog, errorAt } from "./EditDialog";
+import { PRIORITIES } from "./TenantDialog";
 import { useTenants } from "./Tenants";
 import { text } from "./texts";
 
 type User = Schemas["UserView"];
 const ROLES = ["viewer", "member", "admin"] as const;
-const NEW_USER: User = { name: "", tenant: "default", role: "member", disabled: false };
+const NEW_USER: User = { name: "", tenant: "default", role: "member", disabled: false, max_priority: null, may_choose_lane: null };
 
 export function useUsers() {
   return useQuery({ queryKey: ["users"], queryFn: () => need(api.GET("/api/v1/users")) });
@@ -33,6 +34,14 @@ export function Users() {
     { name: t("name"), isHead: true, cell: (row) => row.name },
     { name: t("tenant"), cell: (row) => row.tenant },
     { name: t("role"), cell: (row) => <Badge tone={row.role === "admin" ? "accent" : "plain"}>{common(`role.${row.role}`)}</Badge> },
+    {
+      name: t("maxPriority"),
+      cell: (row) => (row.role === "admin" ? t("priority.any") : row.max_priority ? t(`priority.${row.max_priority}`) : t("asTenant")),
+    },
+    {
+      name: t("lanes"),
+      cell: (row) => t(row.role === "admin" ? "lanes.any" : row.may_choose_lane === null ? "asTenant" : row.may_choose_lane ? "lanes.any" : "lanes.byRule"),
+    },
     { name: t("state"), cell: (row) => (row.disabled ? <Badge tone="bad">{t("disabled")}</Badge> : t("active")) },
   ];
   if (me.is_admin) columns.push({
@@ -69,7 +78,7 @@ function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
   return (
     <EditDialog
       title={isNew ? t("addUser") : t("editUser", { name: user.name })} action={t("save")} isBusy={save.isPending}
-      error={save.error} fields={["name", "tenant", "role"]} onSave={() => save.mutate(body)} onClose={onClose}
+      error={save.error} fields={["name", "tenant", "role", "max_priority", "may_choose_lane"]} onSave={() => save.mutate(body)} onClose={onClose}
     >
       {isNew && (
         <Field label={t("name")} error={errorAt(save.error, "name")} isWide>
@@ -90,6 +99,33 @@ function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
           </select>
         )}
       </Field>
+      {body.role !== "admin" && (
+        <>
+          <Field label={t("maxPriority")} error={errorAt(save.error, "max_priority")}>
+            {(control) => (
+              <select
+                {...control} value={body.max_priority ?? ""}
+                onChange={(event) => put({ max_priority: (event.target.value || null) as User["max_priority"] })}
+              >
+                <option value="">{t("asTenant")}</option>
+                {PRIORITIES.map((name) => <option key={name} value={name}>{t(`priority.${name}`)}</option>)}
+              </select>
+            )}
+          </Field>
+          <Field label={t("lanes")} error={errorAt(save.error, "may_choose_lane")}>
+            {(control) => (
+              <select
+                {...control} value={body.may_choose_lane === null ? "" : `${body.may_choose_lane}`}
+                onChange={(event) => put({ may_choose_lane: event.target.value === "" ? null : event.target.value === "true" })}
+              >
+                <option value="">{t("asTenant")}</option>
+                <option value="false">{t("lanes.byRule")}</option>
+                <option value="true">{t("lanes.any")}</option>
+              </select>
+            )}
+          </Field>
+        </>
+      )}
       {!isNew && (
         <label className={styles.check}>
           <input type="checkbox" checked={body.disabled} onChange={(event) => put({ disabled: event.target.checked })} /> {t("isDisabled")}
