@@ -126,7 +126,7 @@ class KubernetesConfig(_Section):
 
 
 class PolicyConfig(_Section):
-    mode: str = "fifo"
+    mode: str = "standard"
     """Mode until another one is set."""
 
 

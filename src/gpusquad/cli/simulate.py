@@ -73,7 +73,7 @@ def simulate(
     ] = "batch",
     mode: Annotated[
         str, typer.Option(help="Mode, a named set of policies, or a .toml file.", rich_help_panel=_POLICIES)
-    ] = "fifo",
+    ] = "standard",
     order: Annotated[
         str | None,
         typer.Option(help="Order policy: which job is next. Default: the mode's.", rich_help_panel=_POLICIES),

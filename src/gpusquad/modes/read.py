@@ -25,10 +25,11 @@ _MODE = ("version", "summary", "order", "plan", "place", "divide", "predict", "p
 _QUANTILES = ("shadow", "candidate", "reservation", "careful")
 _PREDICT = ("by", *_QUANTILES, "promise")
 """``promise`` is the deprecated name of ``reservation``."""
-_PREEMPT = ("by", "min_run_s", "most_per_job", "lanes")
+_PREEMPT = ("by", "min_run_s", "most_per_job", "overstay", "lanes")
 _LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible", "limit_ratio")
 _TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
 _BY = ("none", "priority", "order")
+_OVERSTAY = ("never", "checkpointed", "always")
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -117,6 +118,7 @@ def _preemption(fields: Fields) -> PreemptionConfig:
         by=cast(Any, fields.choice("by", plain.by, _BY)),
         min_run_s=_number(fields, "min_run_s", plain.min_run_s),
         most_per_job=fields.whole("most_per_job", plain.most_per_job, high=MAX_ROWS),
+        overstay=cast(Any, fields.choice("overstay", plain.overstay, _OVERSTAY)),
     )
 
 

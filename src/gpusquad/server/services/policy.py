@@ -24,7 +24,7 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.store import policy as revisions
 
-DEFAULT_MODE = "fifo"
+DEFAULT_MODE = "standard"
 KINDS = ("order", "plan", "place")
 _STEPS = 2000
 _MAX_MOVED = 100
