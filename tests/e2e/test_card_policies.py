@@ -21,7 +21,7 @@ def test_divide_policy_of_a_card_survives_a_service_restart(service: RunningServ
     service.start()
     first, second, *others = service.client.cards.all()
     assert (first["divide"]["policy"], first["divide"]["own"], first["divide"]["note"]) == ("slo", True, "demo")
-    assert (second["divide"]["policy"], second["divide"]["own"]) == ("equal", False)
+    assert (second["divide"]["policy"], second["divide"]["own"]) == ("auto", False)
     assert {card["divide"]["revision"] for card in others} == {None}
     service.client.policy.set({"mode": "jct"})
     assert [card["divide"]["policy"] for card in service.client.cards.all()] == ["slo"] + 7 * ["jct"]

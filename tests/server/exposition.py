@@ -52,6 +52,7 @@ def used_meters(answer: MetricsSnapshot | Exception | None = None) -> Meters:
     meters.started("vision", 42.0)
     meters.hung("silent")
     meters.forecast_settled(-30.0)
+    meters.head_started(12.0)
     meters.notice("dead")
     meters.request("GET", "/api/v1/jobs/{id}", 200, 0.01)
     return meters

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 import pytest
 
 from gpusquad.model.reasons import ReasonCode
+from gpusquad.server.services.runtime.observer import Observer
 from tests.server.services.world import SECOND_US, World
 
 ESTIMATE_S, RUN_S, FIRST_S = 300, 1200, 600
@@ -65,3 +66,18 @@ def test_why_names_the_guest_that_overstayed_and_its_owner(world: World) -> None
     reasons = world.scheduler.queries.why(head).reasons
     reason = next(r for r in reasons if r.code == ReasonCode.OVERSTAYED)
     assert "of ada (tenant default) was backfilled for 5m and has run for" in reason.message
+
+
+def test_true_delay_of_the_head_is_observed(tmp_path) -> None:
+    class Delays(Observer):
+        def __init__(self) -> None:
+            self.seen_s: list[float] = []
+
+        def head_started(self, delay_s: float) -> None:
+            self.seen_s.append(delay_s)
+
+    delays = Delays()
+    world = World(tmp_path, "1x8", mode="fifo", observer=delays)
+    start(world)
+    play(world, FIRST_S + RUN_S)
+    assert delays.seen_s[0] == 2 + RUN_S - FIRST_S

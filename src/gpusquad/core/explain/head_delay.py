@@ -71,6 +71,11 @@ class HeadDelays:
             every = max(1, state.gpus // SAMPLED_CARDS)
             self._watch = self._follow(state, head) if self._seen % every == 0 else None
 
+    def take_settled(self) -> list[tuple[str, int]]:
+        """The heads that have started since the last call, with their true delay."""
+        settled, self.settled = self.settled, []
+        return settled
+
     def _follow(self, state: SchedulerState, head: PendingJob) -> _Watch:
         space = state.space.copy()
         runs: dict[str, tuple[Job, Placement]] = {}

@@ -85,6 +85,10 @@ class Meters(Observer):
         """An actual start; positive: later than forecast."""
         self._forecasts.labels("late" if error_s > 0 else "early").observe(abs(error_s))
 
+    def head_started(self, delay_s: float) -> None:
+        """A head of the queue started, this much later than if no job behind it had started before it."""
+        self._head_delays.observe(delay_s)
+
     # -- the rest of the service
 
     def notice(self, outcome: NoticeOutcome) -> None:
@@ -105,6 +109,8 @@ class Meters(Observer):
     def _make_scheduling(self) -> None:
         text = "End of the last decision cycle; there is one every minute even if nothing happens."
         self._last_cycle = Gauge("gpusquad_last_cycle_timestamp_seconds", text, registry=self.registry)
+        text = "How much later heads of the queue started than if no job behind them had started before them."
+        self._head_delays = Histogram("gpusquad_head_delay_seconds", text, buckets=_WAIT_S, registry=self.registry)
         text = "Duration of decision cycles."
         self._cycles = Histogram("gpusquad_cycle_seconds", text, buckets=_CYCLE_S, registry=self.registry)
         self._decisions = self._counter("gpusquad_decisions", "Decisions of the scheduler.", "kind", DECISIONS)

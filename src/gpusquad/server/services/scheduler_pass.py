@@ -77,7 +77,10 @@ class SchedulerPass:
     def _decide(self, now_us: int) -> None:
         """Run a cycle. The driver passes its decisions to ``carry_out``."""
         self._cycle_began_s = time.perf_counter()
-        self.context.driver.decide(now_us)
+        driver = self.context.driver
+        driver.decide(now_us)
+        for _, delay_us in driver.head_delays.take_settled():
+            self.context.observer.head_started(delay_us / US_PER_S)
 
     def carry_out(self, now_us: int, decisions: Sequence[Decision]) -> None:
         """Sink of the driver: turn the decisions of a cycle into row changes, events and calls after the commit."""
