@@ -1,0 +1,46 @@
+"""A job that needs all cards starts in its turn, although later jobs run much longer than their users said."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from bench.running import RunningService
+
+LIARS = 6
+LATE_S = 15.0
+"""Time for the passes of the service on a busy machine."""
+
+
+def overstayed(service: RunningService, job: str, timeout_s: float = 30.0) -> str:
+    """Wait until the job is delayed by one that has outlived its time. Return the message."""
+    end_s = time.monotonic() + timeout_s
+    while time.monotonic() < end_s:
+        for reason in service.client.jobs.why(job)["reasons"]:
+            if reason["code"] == "overstayed":
+                return reason["message"]
+        time.sleep(0.1)
+    raise TimeoutError("no job has outlived its time")
+
+
+def test_head_starts_after_one_liar_in_a_new_service(service: RunningService, tmp_path: Path) -> None:
+    """Nothing is set: the default mode, the default predictor, no history."""
+    go = tmp_path / "go"
+    until_go = ["sh", "-c", f"while [ ! -e {go} ]; do sleep 0.05; done"]
+    ahead = service.submit(name="ahead", gpus=6, estimate="3s", command=["sleep", "3"])
+    service.wait(ahead, "running")
+    head = service.submit(name="head", gpus=8, estimate="1s", command=["true"])
+    first = service.submit(name="liar", gpus=2, estimate="1s", command=until_go)
+    service.wait(first, "running")
+    service.wait(ahead)
+    assert first in overstayed(service, head)
+    liars = [service.submit(name="liar", gpus=2, estimate="1s", command=["sleep", "60"]) for _ in range(LIARS)]
+    states = [service.client.jobs.get(job)["state"] for job in (head, *liars)]
+    assert states == ["pending"] * (1 + LIARS)
+    released_s = time.time()
+    go.touch()
+    row = service.wait(head)
+    assert row["state"] == "succeeded"
+    assert row["started_s"] - released_s < LATE_S
+    for job in liars:
+        service.client.jobs.cancel(job)
