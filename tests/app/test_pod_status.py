@@ -11,6 +11,7 @@ from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.server.answers import PendingSummary, QueueEntry, ReservedStart
+from gpusquad.server.services.cluster.cluster_sync import RESTRICTED
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.store.jobs import JobRow
 
@@ -187,6 +188,19 @@ def test_preemption_is_written_to_the_victim_at_once_and_to_the_preemptor_later(
     message = next(message for kind, job, message in fake.written if kind == "event" and job == BIG)
     assert message.reason == "Preempting"
     assert "small is being preempted (1 GPU): urgent goes first" in message.message
+
+
+def test_restricted_annotations_are_written_to_the_pod_once() -> None:
+    fake = FakeScheduler([row(tasks=1)])
+    updater = updater_of(fake)
+    updater.heard(story_events("warned", row(tasks=1), "priority urgent is above the maximum", **RESTRICTED))
+    updater.heard(story_events("warned", row(tasks=1), "share.memory is less than similar jobs used"))
+    updater.round(fake, 0.0)
+    updater.round(fake, 1.0)
+    messages = [message for kind, _, message in fake.written if kind == "event"]
+    assert [(message.reason, message.message) for message in messages] == [
+        ("NotPermitted", "priority urgent is above the maximum"),
+    ]
 
 
 def test_stop_cause_is_written_when_the_time_limit_is_reached() -> None:

@@ -79,6 +79,9 @@ class KubernetesPlatform:
     def allows_unmanaged(self, card: str) -> bool:
         return isinstance(self.divides, ReportedDivides) and self.divides.allows_unmanaged(card)
 
+    def cluster_priority(self, job_id: str) -> str:
+        return self._engine.cluster_priority(job_id)
+
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         self._report = report
         return self._engine

@@ -15,6 +15,7 @@ from gpusquad.core.job_objects import JobObjectCreator
 from gpusquad.core.ports import Engine
 from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.cluster import Cluster
+from gpusquad.model.job import DEFAULT_PRIORITY
 from gpusquad.model.virtual import physical
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.server.services.scheduler import Scheduler
@@ -42,6 +43,10 @@ class Platform(Protocol):
 
     def allows_unmanaged(self, card: str) -> bool:
         """Whether new jobs may share a card with unmanaged processes."""
+        ...
+
+    def cluster_priority(self, job_id: str) -> str:
+        """Priority class that the cluster grants to the pods of a job."""
         ...
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
@@ -86,6 +91,9 @@ class LocalPlatform:
 
     def allows_unmanaged(self, card: str) -> bool:
         return self._allows_unmanaged
+
+    def cluster_priority(self, job_id: str) -> str:
+        return DEFAULT_PRIORITY
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         return LocalEngine(

@@ -74,6 +74,11 @@ def evicted(row: JobRow, cause: str) -> StatusMessage:
     return StatusMessage("Evicted", f"{_gang_prefix(row)}{cause}; requeued")
 
 
+def restricted(row: JobRow, cause: str) -> StatusMessage:
+    """The tenant has no right to the priority or the lane that its pods name."""
+    return StatusMessage("NotPermitted", f"{_gang_prefix(row)}{cause}")
+
+
 def clock(at_us: int, now_us: int) -> str:
     """``14:05 UTC (in 25 min)``. UTC, because readers may be in other time zones than the service."""
     at = datetime.fromtimestamp(at_us / US_PER_S, UTC)

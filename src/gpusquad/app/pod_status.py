@@ -19,6 +19,7 @@ from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.gang_writer import GangStatusWriter
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 from gpusquad.server.answers import PendingSummary, QueueEntry, ReservedStart
+from gpusquad.server.services.cluster.cluster_sync import RESTRICTED
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.store.jobs import JobRow
 
@@ -83,7 +84,8 @@ class PodStatusUpdater:
         leaving = [event for _, event in told if event.kind in _LEAVING and event.row.state == event.kind]
         if leaving:
             self._pods.write_status(lambda status_writer: _write_stop_causes(status_writer, leaving))
-        news = [event for _, event in told if event.kind in _NEWS or (event.kind == "preempting" and event.data)]
+        news = [event for _, event in told if event.kind in _NEWS or _is_restriction(event)
+                or (event.kind == "preempting" and event.data)]  # fmt: skip
         if news:
             with self._lock:
                 self._news += news
@@ -142,6 +144,8 @@ class PodStatusUpdater:
                 winner = rows.get((event.data or {}).get("for") or "")
                 if winner is not None:
                     messages.append((winner.id, pod_messages.preempting(winner, event.row, event.cause)))
+            elif row is not None and _is_restriction(event):
+                messages.append((row.id, pod_messages.restricted(row, event.cause)))
             elif row is not None and row.state == "pending":
                 messages += self._reservation_messages(event, row, reservations.get(row.id))
         if messages:
@@ -186,6 +190,10 @@ class PodStatusUpdater:
             messages.append((job_id, pod_messages.pending(row, summary, self._now_us(), name_of), position))
         if messages:
             self._pods.write_status(lambda status_writer: _write_reasons(status_writer, messages))
+
+
+def _is_restriction(event: StoryEvent) -> bool:
+    return event.kind == "warned" and event.data == RESTRICTED
 
 
 # -- in the engine's loop thread -------------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ class Service:
             known=InterferenceFiles(self.home, models.folder, self.config.interference.sharing, self.platform.cluster),
             simulated=self.platform.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters, allows_unmanaged=self.platform.allows_unmanaged,
+            cluster_priority=self.platform.cluster_priority,
         ))  # fmt: skip
         self.divides = CardService(
             self.database,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpusquad.core.observed import TaskLocation
 from gpusquad.engines.kubernetes import actions
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
-from gpusquad.kube.names import CARDS, DEADLINE, JOB, KNOWN, WEIGHT
+from gpusquad.kube.names import CARDS, DEADLINE, JOB, KNOWN, PRIORITY, WEIGHT
 from gpusquad.kube.objects import Object, annotations_of
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
@@ -118,6 +118,13 @@ def test_binding_overrides_weight_and_deadline_of_the_user() -> None:
         builders.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01", KNOWN: "{}"}), SharingParams()
     )
     assert (overridden[WEIGHT], overridden[DEADLINE], overridden[KNOWN]) == ("1.0", "", "")
+
+
+def test_binding_lowers_a_priority_above_that_of_the_job() -> None:
+    pod = builders.pod(annotations={PRIORITY: "urgent"})
+    assert annotations_with(pod, SharingParams())[PRIORITY] == "normal"
+    assert PRIORITY not in annotations_with(pod, SharingParams(priority=2))
+    assert PRIORITY not in actions.binding_of(pod, LOCATION, "job1", 3)["metadata"]["annotations"]
 
 
 @given(st.lists(FAULTS | st.just("409"), max_size=6))

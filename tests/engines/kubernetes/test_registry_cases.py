@@ -52,6 +52,17 @@ def test_partly_ended_gang_is_resumed_after_a_restart() -> None:
     assert world.store == {}
 
 
+def test_gang_has_the_priority_that_the_cluster_grants_when_it_is_reported() -> None:
+    world = World()
+    pod = world.make("single-0", priority="urgent")
+    pod["spec"]["priority"] = 7
+    world.events.clear()
+    world.registry.seen(pod)
+    (gang,) = world.registry.by_job.values()
+    assert gang.job is not None
+    assert (gang.job.priority, gang.cluster_priority) == ("urgent", "high")
+
+
 def test_gang_without_a_placement_in_the_service_is_not_held() -> None:
     """Until the service gives it a placement, as long as its pods exist."""
     world = World()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpusquad.engines.kubernetes.sharing_annotator import SharingAnnotator
-from gpusquad.kube.names import DEADLINE, WEIGHT
+from gpusquad.kube.names import DEADLINE, PRIORITY, WEIGHT
 from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
@@ -82,6 +82,39 @@ def test_user_edits_are_reverted() -> None:
         pods.pods["uid-of-a"]["metadata"]["annotations"] |= {WEIGHT: "1000000", DEADLINE: "1999-12-31"}
         await pods.annotator.check_all(list(pods.pods))
         assert pods.written == [("a", {WEIGHT: "2.0", DEADLINE: None})]
+
+    run(work())
+
+
+def test_priority_above_that_of_the_job_is_lowered() -> None:
+    async def work() -> None:
+        pods = AnnotatedPods(
+            builders.pod("a", annotations={WEIGHT: "1.0", PRIORITY: "urgent"}),
+            builders.pod("b", annotations={WEIGHT: "1.0", PRIORITY: "high"}),
+            builders.pod("c", annotations={WEIGHT: "1.0", PRIORITY: "low"}),
+            builders.pod("d", annotations={WEIGHT: "1.0", PRIORITY: "no such word"}),
+            builders.pod("e", annotations={WEIGHT: "1.0"}),
+        )
+        written = await pods.change(SharingParams(priority=1))
+        assert [(name, annotations[PRIORITY]) for name, annotations in written] == [("a", "high")]
+        pods.see()
+        assert await pods.change(SharingParams(priority=1)) == []
+        written = await pods.change(DEFAULT)
+        assert [(name, annotations[PRIORITY]) for name, annotations in written] == [("a", "normal"), ("b", "normal")]
+
+    run(work())
+
+
+def test_priority_that_a_user_raises_later_is_lowered_again() -> None:
+    async def work() -> None:
+        pods = AnnotatedPods(builders.pod("a"))
+        for _ in range(2):
+            await pods.change(DEFAULT)
+            pods.see()
+            pods.pods["uid-of-a"]["metadata"]["annotations"] |= {PRIORITY: "urgent"}
+            await pods.annotator.check_all(list(pods.pods))
+            assert [annotations[PRIORITY] for _, annotations in pods.written] == ["normal"]
+            pods.see()
 
     run(work())
 

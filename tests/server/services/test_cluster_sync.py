@@ -12,6 +12,8 @@ from gpusquad.core.observed import GangFound, TaskLocation
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Slo
 from gpusquad.model.sharing_params import SharingParams
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow
 from tests.server.services.test_cluster_submissions import Cluster
 
 
@@ -34,6 +36,12 @@ def resumed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str
 def found_on(job_id: str, *cards: str) -> GangFound:
     job = Job(job_id, (Role("worker", 1, Request(gpus=len(cards))),), name=job_id)
     return GangFound(job, (TaskLocation("n0", cards),), 1)
+
+
+def set_rights(cluster: Cluster, **rights: Any) -> None:
+    with cluster.database.write() as c:
+        people.put_tenant(c, TenantRow("default", **rights))
+    cluster.scheduler.reload_tenants()
 
 
 def test_found_gang_is_adopted_on_its_cards(cluster: Cluster, resumed: list[tuple[str, tuple[TaskLocation, ...]]]):
@@ -89,6 +97,7 @@ def test_pending_gang_leaves_the_queue_when_found_on_a_taken_card(
 
 
 def test_pods_recreated_during_a_restart_keep_submit_time_and_deadline(cluster: Cluster):
+    set_rights(cluster, max_priority="high")
     cluster.report(found_on("first", "n0/0", "n0/1"))
     job = Job("second", (Role("worker", 1, Request(gpus=1)),), submitted_us=5, slo=Slo(deadline_us=7))
     cluster.report(GangFound(job))

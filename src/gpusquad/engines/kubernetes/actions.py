@@ -11,7 +11,7 @@ from gpusquad.core.observed import TaskLocation
 from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.parse.cards import assign_cards
 from gpusquad.engines.kubernetes.parse.pins import pin_text
-from gpusquad.engines.kubernetes.sharing_annotator import binding_annotations
+from gpusquad.engines.kubernetes.sharing_annotator import binding_annotations, lowered_priority
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.names import ATTEMPT, CARDS, JOB, KNOWN
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
@@ -38,6 +38,8 @@ def binding_of(pod: Object, place: TaskLocation, job: str, attempt: int, rates_n
     if place.cards:
         annotations[CARDS] = pin_text(assign_cards(pod, place.cards))
     annotations |= binding_annotations(pod, place.sharing_params or SharingParams(), rates_name)
+    if place.sharing_params is not None:
+        annotations |= lowered_priority(pod, place.sharing_params)
     return {
         "apiVersion": "v1",
         "kind": "Binding",

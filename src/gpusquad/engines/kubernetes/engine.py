@@ -41,7 +41,7 @@ from gpusquad.kube.names import JOB
 from gpusquad.kube.objects import Object, annotations_of, uid_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Job, Request
+from gpusquad.model.job import DEFAULT_PRIORITY, Job, Request
 from gpusquad.model.sharing_params import SharingParams
 
 _OWNER_CHECK_INTERVAL_S = 5.0
@@ -134,6 +134,11 @@ class KubernetesEngine:
     def pending_status_writes(self) -> int:
         """Gangs with a queued status write."""
         return self.status_writer.waiting
+
+    def cluster_priority(self, job_id: str) -> str:
+        """Priority class that the cluster grants to the pods of a job. Safe for any thread."""
+        gang = self._registry.by_job.get(job_id)
+        return DEFAULT_PRIORITY if gang is None else gang.cluster_priority
 
     def job_of_pod(self, namespace: str, name: str) -> str:
         """The job of a pod; empty: none yet, or no such pod of this scheduler."""

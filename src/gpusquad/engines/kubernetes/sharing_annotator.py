@@ -1,7 +1,7 @@
 """Keeps the sharing annotations of running pods up to date. The agents read them.
 
 Users write the priority, the estimate and the SLO. The scheduler writes the rest: the weight is that of the tenant, and
-a deadline depends on the time of submission.
+a deadline depends on the time of submission. It also lowers a priority above that of the job.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from gpusquad.kube.names import KNOWN, MEASURED_RATES
+from gpusquad.kube.names import KNOWN, MEASURED_RATES, PRIORITY
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of
 from gpusquad.kube.sharing_annotations import sharing_annotations
+from gpusquad.model.job import PRIORITY_CLASSES
 from gpusquad.model.known_rates import known_text
 from gpusquad.model.sharing_params import SharingParams
 
@@ -29,6 +30,15 @@ def binding_annotations(pod: Object, params: SharingParams, rates_name: str = KN
     annotations = annotations_of(pod)
     expected = {KNOWN: "", MEASURED_RATES: "", rates_name: known_text(params), **sharing_annotations(params)}
     return {name: text for name, text in expected.items() if text or name in annotations}
+
+
+def lowered_priority(pod: Object, params: SharingParams) -> dict[str, str]:
+    """Annotation to overwrite if the pod has a priority above that of its job, for example because its tenant has no
+    right to it. Otherwise empty: the user may change the annotation."""
+    level = PRIORITY_CLASSES.get(annotations_of(pod).get(PRIORITY, ""), params.priority)
+    if level <= params.priority:
+        return {}
+    return {PRIORITY: next(name for name, allowed in PRIORITY_CLASSES.items() if allowed == params.priority)}
 
 
 class SharingAnnotator:
@@ -65,14 +75,16 @@ class SharingAnnotator:
         """Repeats if the parameters changed during the write."""
         written: dict[str, str] | None = None
         while (found := self._find(uid)) is not None:
-            pod, expected = found[0], sharing_annotations(found[1])
-            if expected == written or (written is None and self._is_current(pod, uid, expected)):
+            pod, expected, lowered = found[0], sharing_annotations(found[1]), lowered_priority(*found)
+            if expected | lowered == written:
                 return
-            why = await self._write(pod, {name: text or None for name, text in expected.items()})
+            if written is None and not lowered and self._is_current(pod, uid, expected):
+                return
+            why = await self._write(pod, {name: text or None for name, text in (expected | lowered).items()})
             if why:
                 self._log_failure(uid, pod, why)
                 return
-            written = self._written[uid] = expected
+            self._written[uid], written = expected, expected | lowered
             self._failed.pop(uid, None)
 
     def _is_current(self, pod: Object, uid: str, expected: dict[str, str]) -> bool:

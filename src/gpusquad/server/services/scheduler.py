@@ -13,6 +13,7 @@ from gpusquad.core.ports import AttemptEnded, AttemptStarted, Engine, GangStoppi
 from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.codec import job_from_dict, job_to_dict
+from gpusquad.model.job import DEFAULT_PRIORITY
 from gpusquad.model.prediction import Predictor
 from gpusquad.server.answers import (
     JobChange,
@@ -22,6 +23,7 @@ from gpusquad.server.errors import Conflict, NotFound
 from gpusquad.server.services.cluster.agent_watch import AgentWatcher
 from gpusquad.server.services.cluster.cluster_sync import ClusterSync
 from gpusquad.server.services.cluster.nodes import NodeService
+from gpusquad.server.services.cluster.pod_rights import PodRights
 from gpusquad.server.services.cluster.progress_tracking import ProgressModel, ProgressTracking
 from gpusquad.server.services.context import Listener, SchedulerClock, SchedulerContext
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions
@@ -78,6 +80,8 @@ class Setup:
     """The engine is a ``ClusterEngine``: it also reports gangs that were not submitted here."""
     maker: JobObjectCreator | None = None
     """Creates the cluster objects of jobs that are submitted here."""
+    cluster_priority: Callable[[str], str] = lambda job_id: DEFAULT_PRIORITY
+    """Priority class that the cluster grants to the pods of a job, by its id."""
     observer: Observer = field(default_factory=Observer)
     allows_unmanaged: Callable[[str], bool] = lambda card: False
     """Whether jobs may share this card although an unmanaged process runs on it."""
@@ -113,7 +117,7 @@ class Scheduler:
         )
         self._cluster_sync = ClusterSync(
             self._context, self._outcomes, self._holds, self.node_service, self._sharing_updates,
-            self._intake.next_sequence, self._submissions,
+            self._intake.next_sequence, PodRights(self._tenants, setup.cluster_priority), self._submissions,
         )  # fmt: skip
         # Called by the outcomes of jobs, in this order.
         self._outcomes.on_gone = [self.node_service.gang_left]

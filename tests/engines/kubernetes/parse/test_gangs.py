@@ -115,6 +115,18 @@ def test_priority_of_the_group_takes_precedence():
     assert complete_gang(group(1, priority=-1), pod(priority=5)).job.priority == "low"
 
 
+@pytest.mark.parametrize(("value", "of_cluster"), [(None, "normal"), (-5, "low"), (7, "high"), (2_000_000, "urgent")])
+@pytest.mark.parametrize("annotation", ["", "low", "normal", "urgent"])
+def test_priority_of_the_cluster_is_told_apart_from_the_annotation(
+    value: int | None, of_cluster: str, annotation: str
+) -> None:
+    annotations = {"gpusquad.io/priority": annotation} if annotation else {}
+    gang = complete_gang(group(1), pod(priority=value, annotations=annotations))
+    assert (gang.job.priority, gang.cluster_priority) == (annotation or of_cluster, of_cluster)
+    of_group = complete_gang(group(1, priority=7), pod(priority=value, annotations=annotations))
+    assert of_group.cluster_priority == "high"
+
+
 @pytest.mark.parametrize(
     ("recreates", "owner", "annotation", "preemptible"),
     [

@@ -15,7 +15,7 @@ from gpusquad.core.ports import TaskEnd
 from gpusquad.engines.kubernetes.parse.groups import ALONE, Membership
 from gpusquad.kube.names import JOB
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, uid_of
-from gpusquad.model.job import Job, Request
+from gpusquad.model.job import DEFAULT_PRIORITY, Job, Request
 from gpusquad.model.sharing_params import SharingParams
 
 RUNNING, SUCCEEDED, FAILED, DELETED = "Running", "Succeeded", "Failed", "deleted"
@@ -70,6 +70,8 @@ class PodGang:
     pods: dict[str, Object] = field(default_factory=dict)
     job: Job | None = None
     """Set when the gang was first complete. Kept while its pods are recreated."""
+    cluster_priority: str = DEFAULT_PRIORITY
+    """Priority class that the cluster grants to its pods. Read by other threads."""
     intended: tuple[str, ...] = ()
     """UIDs of the pods that were counted for each rank when the gang was complete."""
     attempt: int = 0

@@ -115,6 +115,7 @@ class UnplacedGangs:
             gang = self._jobs.drop_job(gang, "its pods were replaced by different ones: it is another job")
             job = replace(job, id=job_id(gang.member.key, gang.incarnation))
         gang.intended = tuple(map(uid_of, found.members))
+        gang.cluster_priority = found.cluster_priority
         if _is_changed(gang, job):
             # A gang whose pods are recreated keeps its submit time.
             gang.job = job if gang.job is None else job.submitted_at(gang.job.submitted_us)
@@ -128,6 +129,7 @@ class UnplacedGangs:
         if any(len(place.cards) != request.cards for place, request in zip(places, requests, strict=True)):
             self._reject(gang, "its pods are on nodes, but their cards are not known")
             return
+        gang.cluster_priority = found.cluster_priority
         gang.place(0, found.job, places)
         for rank, pod in zip(gang.ranks, found.members, strict=True):
             gang.put(rank, uid_of(pod))

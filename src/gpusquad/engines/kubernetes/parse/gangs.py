@@ -18,6 +18,7 @@ from gpusquad.engines.kubernetes.parse.ids import job_id
 from gpusquad.engines.kubernetes.parse.job_attributes import (
     app_of,
     checkpoint_of,
+    cluster_priority_of,
     command_of,
     created_us,
     estimate_us_of,
@@ -34,7 +35,7 @@ from gpusquad.kube.errors import UnsupportedField
 from gpusquad.kube.names import JOB, LANE, QUEUE, SCHEDULER
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.job import DEFAULT_PRIORITY, Job, Request, Role
 
 MAX_ROLES = 256
 ANY = ""
@@ -49,6 +50,8 @@ class CompleteGang:
     members: tuple[Object, ...]
     surplus: tuple[Object, ...] = ()
     """Pods that are jobs of their own."""
+    cluster_priority: str = DEFAULT_PRIORITY
+    """Priority class of its pods without our annotation, as the cluster grants it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,8 @@ def _complete(
 ) -> CompleteGang:
     by_role = _by_role(members, request_of)
     in_order = tuple(pod for pods in by_role.values() for pod in pods)
-    return CompleteGang(_job(name, membership, in_order, _roles(by_role)), in_order, surplus)
+    job = _job(name, membership, in_order, _roles(by_role))
+    return CompleteGang(job, in_order, surplus, cluster_priority_of(membership, in_order))
 
 
 def _job(name: str, membership: Membership, members: Sequence[Object], roles: tuple[Role, ...]) -> Job:

@@ -55,12 +55,17 @@ def created_us(pod: Object) -> int:
 
 
 def priority_of(membership: Membership, annotations: Mapping[str, str], pods: Sequence[Object]) -> str:
-    """The priority class of the annotation, else the group's priority, else the highest of its pods."""
+    """The priority class of the annotation, else the one that the cluster grants."""
     name = text_of(annotations, PRIORITY)
     if name:
         if name not in PRIORITY_CLASSES:
             raise MalformedField(at(PRIORITY), f"{short(name)} is none of {', '.join(PRIORITY_CLASSES)}")
         return name
+    return cluster_priority_of(membership, pods)
+
+
+def cluster_priority_of(membership: Membership, pods: Sequence[Object]) -> str:
+    """The priority class that the cluster grants by a PriorityClass: the group's, else the highest of its pods."""
     value = membership.priority
     if value is None:
         value = max(map(_priority, pods))

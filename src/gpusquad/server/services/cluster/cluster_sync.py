@@ -31,6 +31,7 @@ from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement, ShapePlacement
 from gpusquad.model.reasons import Reason
 from gpusquad.server.services.cluster.nodes import NodeService
+from gpusquad.server.services.cluster.pod_rights import PodRights
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, meant
 from gpusquad.server.services.jobs.holds import IMPOSSIBLE, Holds
@@ -49,6 +50,8 @@ from gpusquad.store import attempts, jobs
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.scheduler")
+RESTRICTED = {"restricted": True}
+"""Data of the warning that a job has a lower priority or another lane than its pods name."""
 
 
 @dataclass
@@ -61,6 +64,7 @@ class ClusterSync:
     node_service: NodeService
     sharing_updates: SharingUpdates
     next_sequence: Callable[[], int]
+    pod_rights: PodRights
     submissions: ClusterSubmissions | None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +82,7 @@ class ClusterSync:
     def job_ended(self, unit: UnitOfWork, row: JobRow) -> None:
         """The engine may still have the gang, for example after a time limit or a refusal."""
         self._impossible.discard(row.id)
+        self.pod_rights.forget(row.id)
         engine = self.context.cluster_engine
         if engine is not None:
             unit.after_commit.append(lambda: engine.finished(row.id))
@@ -106,7 +111,9 @@ class ClusterSync:
             return None
         expected = self.submissions.take(job.id) if self.submissions is not None else None
         if expected is not None:
-            job = meant(expected.job, job)
+            job, restricted = meant(expected.job, job), ""
+        else:
+            job, restricted = self.pod_rights.restrict(job)
         prediction = context.forecast(job)
         row = JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, state=str(JobState.PENDING),
@@ -126,6 +133,8 @@ class ClusterSync:
         unit.predictions.append(made)
         if expected is not None:
             expected.record_notes(unit)
+        if restricted:
+            unit.record(row.id, "warned", restricted, data=RESTRICTED)
         if row.after:
             self.holds.watch(row)
             self.holds.settle(unit, dict(expected.states) if expected is not None else {}, row.id)
@@ -139,6 +148,10 @@ class ClusterSync:
         before = context.job(row.id)
         if row.spec:
             job = meant(before, job)  # submitted here: the store knows more than its pods
+        else:
+            job, restricted = self.pod_rights.restrict(job, before)
+            if restricted:
+                unit.record(row.id, "warned", restricted, data=RESTRICTED)
         job = job.submitted_at(before.submitted_us)  # a restarted engine may not have seen its first pods
         if before == job:
             return
