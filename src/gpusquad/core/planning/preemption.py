@@ -87,10 +87,11 @@ def _gives_way(state: SchedulerState, run: Run, is_late: bool) -> bool:
 
 def next_overstay_us(state: SchedulerState) -> int:
     """When the next guest that may be stopped for a reservation has outlived its time."""
-    if not state.timeline.reservations:
+    if not state.timeline.reservations or state.policies.preemption.overstay == "never":
         return NEVER_US
-    later = ((at_us + 1, state.runs[job_id]) for at_us, _, job_id in state.runs.admissions if at_us >= state.now_us)
-    return next((at_us for at_us, run in later if _gives_way(state, run, is_late=True)), NEVER_US)
+    runs = state.runs.checkpointed if state.policies.preemption.overstay == "checkpointed" else state.runs.by_id
+    later = (run for run in runs.values() if run.admitted_until_us >= state.now_us)
+    return min((run.admitted_until_us + 1 for run in later if _gives_way(state, run, is_late=True)), default=NEVER_US)
 
 
 def next_victim_us(state: SchedulerState) -> int:

@@ -113,6 +113,8 @@ class Runs:
         """(end of the time for which it was admitted, sequence, job), soonest first. Without unknown ends."""
         self.sharing: dict[str, Run] = {}
         self.elastic: dict[str, Run] = {}
+        self.checkpointed: dict[str, Run] = {}
+        """Runs that write checkpoints."""
         self.any_node_rows = False
         self._rows = Releases()
         self._kinds: dict[Request, int] = {}
@@ -142,6 +144,8 @@ class Runs:
             self.sharing[run.job.id] = run
         if run.job.is_elastic:
             self.elastic[run.job.id] = run
+        if run.job.checkpoint.every_us is not None:
+            self.checkpointed[run.job.id] = run
 
     def remove(self, job_id: str) -> Run:
         run = self.by_id.pop(job_id)
@@ -152,6 +156,7 @@ class Runs:
             del self.admissions[bisect_left(self.admissions, (run.admitted_until_us, run.sequence, job_id))]
         self.sharing.pop(job_id, None)
         self.elastic.pop(job_id, None)
+        self.checkpointed.pop(job_id, None)
         first, last = run.rows
         self._rows.end_us[first:last] = _DEAD_US
         self._rows.dead += last - first
