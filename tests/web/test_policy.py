@@ -45,7 +45,7 @@ def _open(page: Any, service: RunningService, token: str = "") -> None:
 def test_mode_is_previewed_and_switched(page: Any, service: RunningService) -> None:
     _open(page, service)
     now = page.get_by_role("region", name="Current policies")
-    expect(now).to_contain_text("fifo")
+    expect(now).to_contain_text("standard")
     page.get_by_label("Mode").select_option("jct")
     page.get_by_label("Reason (for the record)").fill("short ones wait too long")
     page.get_by_role("button", name="Preview").click()
@@ -56,7 +56,7 @@ def test_mode_is_previewed_and_switched(page: Any, service: RunningService) -> N
     expect(effect_table.get_by_role("row", name="long")).to_contain_text("+6m")
     assert violations(page) == []
     save_screenshot(page, "policy-preview", full_page=True)
-    assert service.client.http.get("policy")["mode"] == "fifo"
+    assert service.client.http.get("policy")["mode"] == "standard"
     page.get_by_role("button", name="Switch").click()
     dialog = page.get_by_role("dialog", name="Switch to these policies?")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()

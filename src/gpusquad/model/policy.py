@@ -35,6 +35,10 @@ class OrderPolicy:
 class PlanPolicy:
     """Decides which jobs start, get a reservation or are backfilled."""
 
+    binds: Literal["always", "due"] = "always"
+    """When a reservation binds the jobs that are backfilled before it (``core.planning.commitments``). due: only once
+    the order policy says that its job is due, for orders that let other jobs go first by design."""
+
     def walk(self, session: PlanSession) -> None:
         """Use the session for one cycle."""
         raise NotImplementedError

@@ -37,6 +37,8 @@ def open_until_us(state: SchedulerState, reservation: Reservation) -> int:
     """Instant by which jobs behind must have left what the reservation needs."""
     if reservation.is_pinned:
         return 0
+    if not _binds(state, state.queue[reservation.job.id]):
+        return reservation.start_us
     promised_us = state.committed_us.get(reservation.job.id, NEVER_US)
     if state.now_us < promised_us:
         return min(reservation.start_us, promised_us)
@@ -56,9 +58,18 @@ def update_commitments(state: SchedulerState, before_us: int) -> None:
         state.capacity_changed()
 
 
+def _binds(state: SchedulerState, waiting: PendingJob) -> bool:
+    """Whether its reservation binds the jobs behind it."""
+    if state.policies.plan.binds == "always":
+        return True
+    return waiting.due_us is not None and waiting.due_us <= state.due_until_us
+
+
 def is_due(state: SchedulerState, waiting: PendingJob) -> bool:
     """Whether guests may no longer delay the job: it is late, a guest has outlived its time, or guests can be stopped
     without loss."""
+    if not _binds(state, waiting):
+        return False
     if waiting.job.id in state.pins or state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us:
         return True
     suspects = list(state.runs.by_id.values()) if state.suspends else state.runs.overstayed(state.now_us)

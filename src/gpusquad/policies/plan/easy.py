@@ -26,10 +26,14 @@ class Easy(PlanPolicy):
     """Reduction of patience_s for a gang that needs the whole cluster. 0.5: half the time."""
     aged_s: float = inf
     """Jobs that have waited this long are backfilled before jobs with more merit, by submit time."""
+    binds: Literal["always", "due"] = "always"
+    """When a reservation binds the jobs that are backfilled before it: always, or once its job is due."""
 
     def __post_init__(self) -> None:
         if self.reservations < 1:
             raise Invalid("plan.easy.reservations", f"{self.reservations} is less than one", "use 1 or more")
+        if self.binds not in ("always", "due"):
+            raise Invalid("plan.easy.binds", f"{self.binds!r} is unknown", "use always or due")
         for name in ("patience_s", "aged_s"):
             if not getattr(self, name) >= 0:
                 raise Invalid(
