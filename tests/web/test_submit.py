@@ -134,3 +134,11 @@ def test_viewer_cannot_submit(page: Any, service: RunningService) -> None:
     log_in(page, service, new_user(service, "only-looks", role="viewer"), path="/submit")
     expect(page.get_by_text("cannot submit jobs")).to_be_visible()
     expect(page.get_by_role("button", name="Submit")).to_have_count(0)
+
+
+def test_refused_priority_is_shown_with_its_cure(page: Any, service: RunningService) -> None:
+    page.page_errors.expected.append("403")
+    _open(page, service, new_user(service, "hasty"))
+    _write(page, "version: 1\nname: hasty\ncommand: sleep 1\ngpus: 1\npriority: urgent\n")
+    expect(page.get_by_text("urgent is above your maximum, which is normal").first).to_be_visible()
+    expect(page.get_by_text("gpusquad user set hasty --max-priority urgent").first).to_be_visible()
