@@ -194,3 +194,14 @@ def test_honest_estimates_pin_nothing(load: Load, plan: str):
 
     honest = replace(load, jobs=tuple(t for t in load.jobs if t.run_us <= (t.job.estimate_us or 0)))
     honest.run(plan, forecast=user, on_cycle=check)
+
+
+@pytest.mark.parametrize(("binds", "passes"), [("always", 1), ("promised", 1), ("never", 30)])
+def test_plan_says_when_reservations_bind(binds: str, passes: int):
+    result = scenario(liars(30)).run(f"easy:binds={binds}", forecast=user)
+    assert len(passed(result)) == passes
+
+
+def test_due_reservation_of_an_order_with_due_times_binds():
+    result = scenario(liars(30)).run("easy:binds=due", "merit:max_wait_s=700", forecast=user)
+    assert started_s(result) <= 700 + RUN_S

@@ -11,6 +11,7 @@ from gpusquad.model.placement import Placement
 from gpusquad.model.views import OrderView, PlanSession, Refusal, Trial
 
 Varies = Literal["never", "with_service", "with_time", "when_due"]
+Binds = Literal["always", "promised", "due", "never"]
 
 
 class OrderPolicy:
@@ -35,9 +36,10 @@ class OrderPolicy:
 class PlanPolicy:
     """Decides which jobs start, get a reservation or are backfilled."""
 
-    binds: Literal["always", "due"] = "always"
-    """When a reservation binds the jobs that are backfilled before it (``core.planning.commitments``). due: only once
-    the order policy says that its job is due, for orders that let other jobs go first by design."""
+    binds: Binds = "always"
+    """When a reservation binds the jobs that are backfilled before it (``core.planning.commitments``). always: as soon
+    as one of them outlives its time. promised: once the promised start has passed. due: once the order policy says that
+    its job is due, for orders that let other jobs go first by design. never: its jobs may be delayed repeatedly."""
 
     def walk(self, session: PlanSession) -> None:
         """Use the session for one cycle."""

@@ -13,7 +13,7 @@ from tests.server.services.world import SECOND_US, World
 ESTIMATE_S, RUN_S, FIRST_S = 300, 1200, 600
 
 
-@pytest.fixture(params=["standard", "fifo", "fair", "predictive-fifo"])
+@pytest.fixture(params=["standard", "fifo", "fair"])
 def world(request, tmp_path) -> World:
     return World(tmp_path, "1x8", mode=request.param)
 

@@ -60,8 +60,9 @@ def update_commitments(state: SchedulerState, before_us: int) -> None:
 
 def _binds(state: SchedulerState, waiting: PendingJob) -> bool:
     """Whether its reservation binds the jobs behind it."""
-    if state.policies.plan.binds == "always":
-        return True
+    binds = state.policies.plan.binds
+    if binds != "due":
+        return binds != "never"
     return waiting.due_us is not None and waiting.due_us <= state.due_until_us
 
 
@@ -72,6 +73,8 @@ def is_due(state: SchedulerState, waiting: PendingJob) -> bool:
         return False
     if waiting.job.id in state.pins or state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us:
         return True
+    if state.policies.plan.binds == "promised" and not state.suspends:
+        return False
     suspects = list(state.runs.by_id.values()) if state.suspends else state.runs.overstayed(state.now_us)
     return next(guests(state, waiting, suspects), None) is not None
 
@@ -85,12 +88,11 @@ def find_pin(
     current = state.pins.get(waiting.job.id)
     if current is not None and not _still_holds(state, space, waiting, current):
         current = None
+    others = _planned_pin(state, space, waiting, planned)
     freed = _pin_of_guests(state, space, waiting)
     if current is None and freed is None:
         return None
-    others = [freed] if freed is not None else []
-    if planned is not None and planned.placement is not None and planned.start_us < NEVER_US:
-        others.insert(0, Pin(planned.placement, _holders(state.runs.by_id.values(), waiting.job, planned.placement)))
+    others += [freed] if freed is not None else []
     best = min(others, key=lambda pin: _wait_us(state, pin), default=None)
     if current is None or (best is not None and _wait_us(state, best) * MOVE_RATIO < _wait_us(state, current)):
         return best
@@ -148,6 +150,14 @@ def _still_holds(state: SchedulerState, space: Space, waiting: PendingJob, pin: 
         if run is not None:
             free.release(run.job, run.placement)
     return free.holds(waiting.job, pin.placement)
+
+
+def _planned_pin(state: SchedulerState, space: Space, waiting: PendingJob, planned: Reservation | None) -> list[Pin]:
+    """The planned cards as a pin, unless a job ahead uses some of them first."""
+    if planned is None or planned.placement is None or planned.start_us >= NEVER_US:
+        return []
+    pin = Pin(planned.placement, _holders(state.runs.by_id.values(), waiting.job, planned.placement))
+    return [pin] if _still_holds(state, space, waiting, pin) else []
 
 
 def _pin_of_guests(state: SchedulerState, space: Space, waiting: PendingJob) -> Pin | None:

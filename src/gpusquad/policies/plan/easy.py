@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Literal, get_args
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.policy import PlanPolicy
+from gpusquad.model.policy import Binds, PlanPolicy
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
@@ -26,14 +26,15 @@ class Easy(PlanPolicy):
     """Reduction of patience_s for a gang that needs the whole cluster. 0.5: half the time."""
     aged_s: float = inf
     """Jobs that have waited this long are backfilled before jobs with more merit, by submit time."""
-    binds: Literal["always", "due"] = "always"
-    """When a reservation binds the jobs that are backfilled before it: always, or once its job is due."""
+    binds: Binds = "always"
+    """When a reservation binds the jobs backfilled before it: always, once its start is late (promised), once its job
+    is due, or never."""
 
     def __post_init__(self) -> None:
         if self.reservations < 1:
             raise Invalid("plan.easy.reservations", f"{self.reservations} is less than one", "use 1 or more")
-        if self.binds not in ("always", "due"):
-            raise Invalid("plan.easy.binds", f"{self.binds!r} is unknown", "use always or due")
+        if self.binds not in get_args(Binds):
+            raise Invalid("plan.easy.binds", f"{self.binds!r} is unknown", f"use {', '.join(get_args(Binds))}")
         for name in ("patience_s", "aged_s"):
             if not getattr(self, name) >= 0:
                 raise Invalid(
