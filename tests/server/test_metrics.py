@@ -22,7 +22,8 @@ from tests.server.exposition import ANN, MIB, NOW_US, SAMPLE, Source, card, fami
 DOCUMENTED = {
     "gpusquad_jobs", "gpusquad_queue_depth", "gpusquad_oldest_pending_seconds", "gpusquad_gpus",
     "gpusquad_usable_gang_gpus", "gpusquad_decisions", "gpusquad_cycle_seconds", "gpusquad_job_wait_seconds",
-    "gpusquad_forecast_error_seconds", "gpusquad_head_delay_seconds", "gpusquad_http_requests", "gpusquad_http_request_seconds",
+    "gpusquad_forecast_error_seconds", "gpusquad_head_delay_seconds", "gpusquad_http_requests",
+    "gpusquad_http_request_seconds",
     "gpusquad_notices", "gpusquad_preemptions", "gpusquad_hung_jobs", "gpusquad_build_info",
     "gpusquad_last_cycle_timestamp_seconds", "gpusquad_snapshot_up", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
     "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_SM_CLOCK",

@@ -41,7 +41,7 @@ def busy_service(service: RunningService) -> Iterator[RunningService]:
         service.wait(job, "running")
     job_ids += [_submit(service, file) for file in PENDING]
     yield service
-    for job in job_ids:
+    for job in reversed(job_ids):  # the pending ones first: they would start on the freed cards, and end
         service.client.jobs.cancel(job)
 
 
