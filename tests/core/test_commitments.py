@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.core.cycle import cycle
 from gpusquad.core.planning.commitments import LATE_RATIO
 from gpusquad.core.state.policies import PreemptionConfig, make_policies
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import GIB, grid
 from gpusquad.model.job import Checkpoint, Request, Role, Share
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.simulator import user
 from gpusquad.sim.traces import TraceJob
@@ -205,3 +209,13 @@ def test_plan_says_when_reservations_bind(binds: str, passes: int):
 def test_due_reservation_of_an_order_with_due_times_binds():
     result = scenario(liars(30)).run("easy:binds=due", "merit:max_wait_s=700", forecast=user)
     assert started_s(result) <= 700 + RUN_S
+
+
+def test_overdue_run_of_unknown_length_ends_at_the_unknown_instant():
+    """Its last quantile is unknown. The end of another run that waits for it must not lie before its own."""
+    unknown_after_a_second = RunTimePrediction(S, NEVER_US)
+    state = SchedulerState(grid("1x2"), make_policies())
+    state.enqueue(gang("run", 2, 100).job, unknown_after_a_second)
+    cycle(state, 1)
+    cycle(state, 2 * S)
+    assert state.runs["run"].end_us == NEVER_US

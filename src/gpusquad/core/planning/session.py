@@ -231,6 +231,12 @@ class CycleSession:
             return None
         return placement
 
+    def _drop_unconfirmed(self, but: str) -> None:
+        """Drop the reservations of jobs that this cycle has not come to yet: they were made without the new pin."""
+        reservations = self.state.timeline.reservations
+        for job_id in [i for i in reservations if i != but and i not in self._renewed and i not in self.state.claims]:
+            del reservations[job_id]
+
     def _find_beside(self, reservation: Reservation, waiting: PendingJob, until_us: int) -> Placement | None:
         """Place the gang beside one reservation. It may use reserved cards if equivalent ones are left at that
         instant."""
@@ -366,6 +372,8 @@ class CycleSession:
             if state.pins.pop(job_id, None) is not None:
                 state.timeline.reservations.pop(job_id, None)
             return False
+        if pin is not state.pins.get(job_id):
+            self._drop_unconfirmed(job_id)
         state.pins[job_id] = pin
         self._set_reservation(pinned_reservation(state, waiting, pin))
         return True

@@ -212,6 +212,7 @@ class SchedulerState:
     def move_end(self, job_id: str, end_us: int, why: str) -> None:
         """Change a predicted end. If it is later, reservations are rebuilt, with this cause."""
         run = self.runs[job_id]
+        end_us = min(end_us, NEVER_US)
         if end_us > run.end_us:
             self.rebuild_reservations(why)
             self.later_ends[job_id] = end_us
