@@ -13,7 +13,7 @@ from gpusquad.core.planning.commitments import LATE_RATIO
 from gpusquad.core.state.policies import PreemptionConfig, make_policies
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
-from gpusquad.model.cluster import GIB, grid
+from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
 from gpusquad.model.job import Checkpoint, Request, Role, Share
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.outcome import SimulationResult
@@ -106,6 +106,38 @@ def test_small_jobs_use_cards_that_a_late_head_does_not_need():
     assert started_s(result, "beside") == 2 + RUN_S + 100
 
 
+def node_job(name: str, cards: int, run: float, at: float = 0, *, cpu: float = 0, **rest) -> TraceJob:
+    """One task, so that its cards are on one node."""
+    return make_trace(name, Request(gpus=cards, cpu_milli=round(cpu * 1000)), run, at, **rest)
+
+
+def test_pin_that_moves_opens_no_cards_to_further_guests():
+    """The head needs a whole node of two. Cards of the node that its pin left went to further guests."""
+    ahead = [node_job("a0", 4, 60), node_job("b0", 2, 100), node_job("a1", 4, 80), node_job("b1", 2, 120)]
+    later = [
+        node_job(f"liar{i:03}", 1 + i % 2, 300 + 30 * (i % 2), 2 + i // 10, estimate=1 + i % 10) for i in range(200)
+    ]
+    result = Load(grid("2x8"), (*ahead, node_job("head", 8, 60, 1), *later)).run(forecast=user, on_cycle=audit)
+    promised_s = next(o.promised_us or 0 for o in result.outcomes if o.job.id == "head") / S
+    assert started_s(result) <= promised_s + 330
+
+
+@pytest.mark.parametrize("checkpoint", [Checkpoint(), Checkpoint(S)])
+def test_guest_takes_no_cpu_that_a_pinned_job_needs(checkpoint: Checkpoint):
+    """One of the runs on the node is predicted to free CPU before the guest on the pinned cards ends, and does not.
+    When the guest is stopped, the head must find its CPU free."""
+    cluster = Cluster((Node("n0", tuple(Card(f"n0/{c}") for c in range(8)), 2000, 24 * GIB),))
+    jobs = (
+        node_job("long", 1, 1000, cpu=0.5), node_job("longer", 1, 60, cpu=0.5, estimate=22),
+        node_job("short", 1, 20, cpu=1),
+        node_job("head", 4, 60, 1, cpu=1), node_job("guest", 3, 500, 2, estimate=5, checkpoint=checkpoint),
+        node_job("next", 1, 300, 3, cpu=0.5, estimate=3),
+    )  # fmt: skip
+    result = Load(cluster, jobs).run(forecast=user, on_cycle=audit)
+    assert started_s(result) <= 2 + 500
+    assert started_s(result, "next") >= started_s(result)
+
+
 # -- guests that give way ------------------------------------------------------------------------------------------
 
 
@@ -128,6 +160,17 @@ def test_guest_without_checkpoints_is_preempted_only_if_always_is_set():
     assert started_s(run_with("checkpointed", Checkpoint())) == 2 + 1e5
     assert started_s(run_with("never", Checkpoint(60 * S))) == 2 + 1e5
     assert started_s(run_with("always", Checkpoint())) == FIRST_S
+
+
+def test_run_ahead_of_the_late_job_is_not_preempted():
+    """The guest has no checkpoints, and the run ahead has. The head waits for either, and stops none."""
+    jobs = (
+        gang("ahead", 4, 600, estimate=60, checkpoint=Checkpoint(600 * S)), gang("short", 2, 30),
+        gang("head", 4, 600, 1), gang("guest", 2, 5000, 2, estimate=20),
+    )  # fmt: skip
+    result = Load(grid("1x8"), jobs).run(forecast=user)
+    assert started_s(result) == 600
+    assert [len(o.spans) for o in result.outcomes] == [1, 1, 1, 1]
 
 
 def test_guest_that_may_not_be_preempted_stays():

@@ -159,7 +159,7 @@ def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
         "job",
         "wall",
         "open_until_us",  # derived from the commitment and the pins
-        "is_pinned",
+        "pin",
     }
 
 

@@ -15,6 +15,7 @@ So a job starts later than promised by at most the overrun of one guest, however
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,8 +30,7 @@ from gpusquad.model.placement import Placement
 LATE_RATIO = 8
 """A guest of a job that is late may stay for this fraction (1 / LATE_RATIO) of its lateness."""
 MOVE_RATIO = 2
-"""A pin moves only to cards that are predicted to be free in less than half of the time. Otherwise it could alternate
-between two sets of cards while jobs behind start on the set that it left."""
+"""A pin moves only to cards that are predicted to be free in less than half of the time."""
 
 
 def open_until_us(state: SchedulerState, reservation: Reservation) -> int:
@@ -94,16 +94,19 @@ def find_pin(
         return None
     others += [freed] if freed is not None else []
     best = min(others, key=lambda pin: _wait_us(state, pin), default=None)
-    if current is None or (best is not None and _wait_us(state, best) * MOVE_RATIO < _wait_us(state, current)):
+    if current is None:
         return best
-    return current
+    if best is None or _wait_us(state, best) * MOVE_RATIO >= _wait_us(state, current):
+        return current
+    taken = {card for one in ahead if one.placement is not None for card in one.placement.all_cards()}
+    return replace(best, closed=(current.closed | frozenset(current.placement.all_cards())) - taken)
 
 
 def pinned_reservation(state: SchedulerState, waiting: PendingJob, pin: Pin) -> Reservation:
     """The reservation of pinned cards. It starts when the last run that holds one of them is predicted to end."""
     start_us = min(state.now_us + _wait_us(state, pin), NEVER_US)
     return Reservation(waiting.job, start_us, after_us(start_us, waiting.stay_us), pin.placement, UNKNOWN_SPARE,
-                       open_until_us=0, is_pinned=True)  # fmt: skip
+                       open_until_us=0, pin=pin)  # fmt: skip
 
 
 def guests(state: SchedulerState, waiting: PendingJob, runs: Sequence[Run]) -> Iterator[Run]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusquad.core.capacity.space import Space
-from gpusquad.core.planning.commitments import rank_of_run
+from gpusquad.core.planning.commitments import guests, rank_of_run
 from gpusquad.core.state.queue import PendingJob, rank_of
 from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState, cards_of
@@ -65,20 +65,32 @@ def preempt(state: SchedulerState) -> list[Decision]:
 def _stop_guests(state: SchedulerState) -> Iterable[Decision]:
     """Preempt the guests that keep a job from its pinned cards, if all of them may be stopped for that."""
     for job_id in [i for i in state.pins if i in state.timeline.reservations and i not in state.claims]:
+        waiting = state.queue[job_id]
         holders = [state.runs[i] for i in state.pins[job_id].holders if i in state.runs]
-        is_late = state.committed_us.get(job_id, NEVER_US) < state.now_us
-        if holders and all(_gives_way(state, run, is_late) for run in holders):
-            yield from _evict(state, state.queue[job_id], PreemptionRule("overstay", holders), holders)
+        over = [run for run in guests(state, waiting, holders) if state.suspends or _has_overstayed(state, run)]
+        if not holders or len(over) < len(holders) or not all(_may_be_stopped(state, run) for run in holders):
+            continue
+        if _fits_without(state, waiting, holders):
+            yield from _evict(state, waiting, PreemptionRule("overstay", holders), holders)
 
 
-def _gives_way(state: SchedulerState, run: Run, is_late: bool) -> bool:
-    """Whether a guest stops for the job with the reservation."""
+def _has_overstayed(state: SchedulerState, run: Run) -> bool:
+    return run.admitted_until_us < state.now_us
+
+
+def _fits_without(state: SchedulerState, waiting: PendingJob, victims: list[Run]) -> bool:
+    space = _open_space(state, waiting)
+    for run in victims:
+        space.release(run.job, run.placement)
+    return space.fits(waiting.job) and _can_place(state, space, waiting)
+
+
+def _may_be_stopped(state: SchedulerState, run: Run) -> bool:
+    """Whether a guest that has outlived its time may be stopped for the job with the reservation."""
     if run.leaving or run.started_us == state.now_us:
         return False
     if state.suspends:
         return True
-    if not (is_late or run.admitted_until_us < state.now_us):
-        return False
     overstay, checkpoint = state.policies.preemption.overstay, run.job.checkpoint
     if overstay == "never" or not (run.lane.preemptible and checkpoint.preemptible):
         return False
@@ -91,7 +103,7 @@ def next_overstay_us(state: SchedulerState) -> int:
         return NEVER_US
     runs = state.runs.checkpointed if state.policies.preemption.overstay == "checkpointed" else state.runs.by_id
     later = (run for run in runs.values() if run.admitted_until_us >= state.now_us)
-    return min((run.admitted_until_us + 1 for run in later if _gives_way(state, run, is_late=True)), default=NEVER_US)
+    return min((run.admitted_until_us + 1 for run in later if _may_be_stopped(state, run)), default=NEVER_US)
 
 
 def next_victim_us(state: SchedulerState) -> int:

@@ -295,9 +295,7 @@ class CycleSession:
 
     def _wall(self, reservation: Reservation) -> Space:
         if reservation.wall is None:
-            reservation.wall = self.state.timeline.space_at(reservation.start_us)
-            if reservation.placement is not None:
-                reservation.wall.take(reservation.job, reservation.placement)
+            reservation.wall = self.state.timeline.wall_of(reservation)
         return reservation.wall
 
     def _find_by_moving_cards(self, reservation: Reservation, job: Job) -> Placement | None:

@@ -30,7 +30,7 @@ from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import Run
 from gpusquad.core.state.state import SchedulerState
-from gpusquad.core.state.timeline import Reservation
+from gpusquad.core.state.timeline import Pin, Reservation
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
 from gpusquad.model.placement import Placement
@@ -50,7 +50,7 @@ def dump_snapshot(state: SchedulerState) -> dict:
         why_moved=state.replan_cause, resizes=state.resizes, careful=state.careful,
         due_until_us=state.due_until_us, decided_us=state.decided_us, suspends=state.suspends,
         committed_us=state.committed_us,
-        pins={i: SavedPin(_save_placement(pin.placement), pin.holders) for i, pin in state.pins.items()},
+        pins={job_id: _save_pin(pin) for job_id, pin in state.pins.items()},
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
@@ -143,6 +143,10 @@ def _save_reservation(reservation: Reservation) -> SavedReservation:
         reservation.spare_cards,
         reservation.first_us,
     )
+
+
+def _save_pin(pin: Pin) -> SavedPin:
+    return SavedPin(_save_placement(pin.placement), pin.holders, tuple(sorted(pin.closed)))
 
 
 def _save_placement(placement: Placement) -> SavedPlacement:

@@ -96,7 +96,7 @@ def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
         )
     _load_commitments(state, saved)
     for job_id, reservation in state.timeline.reservations.items():
-        reservation.is_pinned = job_id in state.pins
+        reservation.pin = state.pins.get(job_id)
         reservation.open_until_us = open_until_us(state, reservation)
     for job_id in saved.claims:
         if job_id not in state.queue:
@@ -111,7 +111,7 @@ def _load_commitments(state: SchedulerState, saved: Snapshot) -> None:
     state.now_us, state.committed_us = saved.now_us, dict(saved.committed_us)
     for job_id, pin in saved.pins.items():
         placement = _load_placement(pin.placement, state.queue[job_id].job, state.space, f"snapshot.pins.{job_id}")
-        state.pins[job_id] = Pin(placement, pin.holders)
+        state.pins[job_id] = Pin(placement, pin.holders, frozenset(pin.closed))
 
 
 def _load_if_any(saved: SavedPlacement | None, job: Job, space: Space, where: str) -> Placement | None:

@@ -77,6 +77,7 @@ class SavedReservation:
 class SavedPin:
     placement: SavedPlacement
     holders: tuple[str, ...]
+    closed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,17 @@ _LAST = 1 << 62
 UNKNOWN_SPARE = 1 << 40
 
 
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Cards kept for a pending job until it starts. They are idle or held by these runs, which it waits for."""
+
+    placement: Placement
+    holders: tuple[str, ...]
+    closed: frozenset[int] = frozenset()
+    """Cards of earlier pins of the job. They stay closed to jobs behind it: a pin that moves must not free the cards
+    that it leaves for further guests."""
+
+
 @dataclass(slots=True, eq=False)
 class Reservation:
     """Cards set aside for a pending gang from a start time on."""
@@ -38,24 +49,20 @@ class Reservation:
     open_until_us: int = FOREVER_US
     """Jobs behind it may use what it needs until this instant at most. Never later than ``start_us``; see
     ``core.planning.commitments``."""
-    is_pinned: bool = False
+    pin: Pin | None = None
     """Its cards are kept for it from now on, whatever the predictions say."""
     wall: Space | None = None
     """Cached capacity at the start without the reserved cards. A run that ends as predicted does not change it."""
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.pin is not None
 
     def overlaps(self, start_us: int, end_us: int, is_behind: bool = False) -> bool:
         """Whether a job that holds cards in this period could be in its way. ``is_behind``: the job is behind it in the
         order, so it must be gone by ``open_until_us``."""
         from_us = min(self.start_us, self.open_until_us) if is_behind else self.start_us
         return from_us < end_us and start_us < self.end_us
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """Cards kept for a pending job until it starts. They are idle or held by these runs, which it waits for."""
-
-    placement: Placement
-    holders: tuple[str, ...]
 
 
 class Timeline:
@@ -79,8 +86,28 @@ class Timeline:
         free = self._less_reserved(start_us, now_us, reservations)
         for at_us in sorted({p.start_us for p in reservations if p.start_us > start_us}):
             free.keep_least(self._less_reserved(at_us, now_us, reservations))
+        for reservation in reservations:
+            if reservation.is_pinned:
+                free.keep_least(self.wall_of(reservation))
         self._close_windows(free, start_us, end_us)
         return free
+
+    def wall_of(self, reservation: Reservation) -> Space:
+        """Capacity at its start without what it needs. Pinned: capacity now, as if only the runs on its cards had
+        ended, because others may hold their CPU and memory for longer than predicted."""
+        pin = reservation.pin
+        if pin is None:
+            wall = self.space_at(reservation.start_us)
+        else:
+            wall = self.space.copy()
+            for job_id in pin.holders:
+                if job_id in self.runs:
+                    wall.release(self.runs[job_id].job, self.runs[job_id].placement)
+        if reservation.placement is not None:
+            wall.take(reservation.job, reservation.placement)
+        for card in pin.closed if pin is not None else ():
+            wall.set_card_ok(card, False)
+        return wall
 
     def _less_reserved(self, at_us: int, now_us: int, reservations: list[Reservation]) -> Space:
         free = self.space.copy() if at_us <= now_us else self.space_at(at_us)
