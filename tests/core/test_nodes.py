@@ -124,7 +124,7 @@ def test_request_that_no_node_can_meet_is_refused():
     for request, fragment in (
         (Request(gpus=1, extras=(("nic", 2),)), "nic"),
         (Request(gpus=1, extras=(("fpga", 1),)), "fpga"),
-        (Request(gpus=1, where="nowhere"), "none of the 1 nodes"),
+        (Request(gpus=1, where="nowhere"), "the only node is not allowed"),
     ):
         reason = refusal(driver.state, submission("x", request).job)
         assert reason is not None

@@ -91,10 +91,12 @@ def _may_be_stopped(state: SchedulerState, run: Run) -> bool:
         return False
     if state.suspends:
         return True
-    overstay, checkpoint = state.policies.preemption.overstay, run.job.checkpoint
-    if overstay == "never" or not (run.lane.preemptible and checkpoint.preemptible):
+    rule, checkpoint = state.policies.preemption, run.job.checkpoint
+    if run.preemptions >= rule.most_per_job:  # two jobs could stop each other endlessly
         return False
-    return overstay == "always" or checkpoint.every_us is not None
+    if rule.overstay == "never" or not (run.lane.preemptible and checkpoint.preemptible):
+        return False
+    return rule.overstay == "always" or checkpoint.every_us is not None
 
 
 def next_overstay_us(state: SchedulerState) -> int:
