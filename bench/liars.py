@@ -1,8 +1,8 @@
 """How late does a reserved job start when later jobs run longer than predicted, if reservations bind and if not?
 
 Liars: a job of 8 GPUs waits for one of 6, and then 2,000 jobs of 2 GPUs arrive, estimated at 5 minutes and running for
-20. Heavy tail: 808 jobs with log-normal run times at a load of 0.96, whose estimates are off by a factor drawn anew for
-each. The baseline is the same mode with ``binds=never``.
+20. Heavy tail: 808 jobs with log-normal run times at a load of 0.96, each with its own factor of
+error in the estimate. The baseline is the same mode with ``binds=never``.
 """
 
 from __future__ import annotations

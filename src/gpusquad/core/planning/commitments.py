@@ -4,12 +4,14 @@ A *guest* of a pending job is a run behind it in the order that started while it
 the word of its prediction. Two rules bound what guests can cost the job:
 
 - Before the reserved start that was first promised, a guest must be predicted to end by then. After it, a guest may
-  stay for at most ``LATE_RATIO`` of the time by which the job is late already.
+  stay for at most an eighth (``LATE_RATIO``) of the time by which the job is late already. Cards that are spare when
+  the reservation starts, by the predicted ends of other runs, are not limited so.
 - When the job could start if its guests were gone, and one of them has outlived its time or the promised start has
   passed, its cards are *pinned*: the idle ones and those of the guests that end soonest are kept for it, and no job
   behind it starts on them.
 
-So a job starts later than promised by at most the overrun of one guest, however many jobs come after it.
+So a job starts later than promised by at most the overrun of one guest, however many jobs come after it. The plan
+policy's ``binds`` says when the rules apply.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from gpusquad.model.job import URGENT, Job
 from gpusquad.model.placement import Placement
 
 LATE_RATIO = 8
-"""A guest of a job that is late may stay for this fraction (1 / LATE_RATIO) of its lateness."""
+"""A guest of a job that is late may stay for the lateness divided by this."""
 MOVE_RATIO = 2
 """A pin moves only to cards that are predicted to be free in less than half of the time."""
 

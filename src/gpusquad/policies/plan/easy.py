@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, get_args
+from typing import Literal
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.policy import Binds, PlanPolicy
@@ -33,8 +33,6 @@ class Easy(PlanPolicy):
     def __post_init__(self) -> None:
         if self.reservations < 1:
             raise Invalid("plan.easy.reservations", f"{self.reservations} is less than one", "use 1 or more")
-        if self.binds not in get_args(Binds):
-            raise Invalid("plan.easy.binds", f"{self.binds!r} is unknown", f"use {', '.join(get_args(Binds))}")
         for name in ("patience_s", "aged_s"):
             if not getattr(self, name) >= 0:
                 raise Invalid(
