@@ -185,6 +185,26 @@ def test_guest_gives_way_when_it_outlives_its_time_after_the_head_could_start():
     assert starts["head"] == pytest.approx(900, abs=0.001)
 
 
+def test_pin_prefers_guests_that_can_be_stopped():
+    """Either guest's cards would do. The one with checkpoints is predicted to end last, but has outlived its time."""
+    jobs = (
+        gang("ahead", 4, 600), gang("head", 6, 100, 1),
+        gang("plain", 2, 5000, 2, estimate=500), gang("saved", 2, 1e5, 3, estimate=90, checkpoint=Checkpoint(60 * S)),
+    )  # fmt: skip
+    result = Load(grid("1x8"), jobs).run(forecast=user)
+    assert started_s(result) == FIRST_S
+    assert [len(o.spans) for o in result.outcomes] == [1, 1, 1, 2]
+
+
+def test_head_starts_as_if_alone_where_guests_are_suspended():
+    """The run ahead ends early. The guest keeps its word, and is suspended all the same."""
+    jobs = (gang("ahead", 6, 60, estimate=600), gang("head", 8, 100, 1), gang("guest", 2, 400, 2))
+    result = Load(grid("1x8"), jobs).run(forecast=user, suspends=True)
+    assert started_s(result) == 60
+    guest = result.outcomes[2]
+    assert (len(guest.spans), guest.lost_us, guest.ended_us) == (2, 0, round((400 + 2 + 100) * S))
+
+
 # -- a late run ahead ----------------------------------------------------------------------------------------------
 
 
@@ -224,6 +244,31 @@ def test_no_head_is_delayed_by_more_than_one_overrun(plan: str, load: Load):
         ]  # fmt: skip
         late_us = max(0, undelayed_us - promised_us) // LATE_RATIO
         assert start_us <= max(undelayed_us + late_us, promised_us, *admitted_us, 0) + bound_us + 2, job_id
+
+
+@pytest.mark.parametrize("plan", [*PLANS, "easy:backfill=merit"])
+@examples(100)
+@given(load=loads(plain_clusters(), single_cards, estimates="any", mixed=False, most=14))
+def test_no_head_is_delayed_where_guests_are_suspended(plan: str, load: Load):
+    """With several reservations, one of a job behind may keep a job from a start earlier than promised."""
+    result = load.run(plan, forecast=user, on_cycle=audit, suspends=True)
+    outcomes = {o.job.id: o for o in result.outcomes}
+    for job_id, delay_us in result.head_delay_us.items():
+        start_us, promised_us = outcomes[job_id].started_us or 0, outcomes[job_id].promised_us or 0
+        is_single = plan.startswith("easy") and "reservations" not in plan
+        assert delay_us <= 2 or (not is_single and start_us <= promised_us + 2), job_id
+    for o in result.outcomes:
+        assert o.lost_us <= o.job.checkpoint.restart_us * len(o.spans), o.job.id
+
+
+def test_reservation_behind_keeps_no_job_from_cards_that_became_free_early():
+    """Three runs end at one instant, two of them sooner than predicted. The reservation of the last job was made when
+    fewer cards were expected to be free."""
+    short = [gang(f"j{i}", 1, 1e-3, 0, estimate=3e-4) for i in range(5)]
+    jobs = (*short, gang("long", 1, 2e-3), gang("a", 1, 1e-3, estimate=3e-4), gang("b", 1, 1e-3, estimate=3e-4),
+            gang("wide", 2, 1e-3, estimate=3e-4), gang("last", 1, 1e-3, 1e-3, estimate=3e-4))  # fmt: skip
+    result = Load(grid("3x1"), jobs).run("conservative", forecast=user)
+    assert started_s(result, "wide") == pytest.approx(3e-3)
 
 
 @pytest.mark.parametrize("plan", PLANS)

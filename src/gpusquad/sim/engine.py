@@ -42,12 +42,13 @@ class SimEngine:
     """Carries out decisions in virtual time."""
 
     def __init__(self, jobs: dict[str, TraceJob], outcomes: dict[str, Outcome], rate: Rate | None,
-                 gpu_models: Sequence[str] = ()) -> None:  # fmt: skip
+                 gpu_models: Sequence[str] = (), suspends: bool = False) -> None:  # fmt: skip
         self._jobs = jobs
         self._outcomes = outcomes
         self._rate = rate
         self._gpu_models = gpu_models
         """Memory of each card; empty: unknown."""
+        self._suspends = suspends
         self._working: dict[str, SimulatedGang] = {}
         self._kept_us: dict[str, int] = {}
         self._ends: list[tuple[int, int, int, str]] = []
@@ -115,12 +116,13 @@ class SimEngine:
         return GangEnded(decision.job_id, "timed_out")
 
     def interrupt(self, job_id: str, now_us: int, how) -> GangEnded:
-        """Remove a gang from its cards before its end. Work up to the last checkpoint is kept."""
+        """Remove a gang from its cards before its end. Work up to the last checkpoint is kept; all work, if the gang
+        is preempted and preempting suspends it."""
         work = self._leave(job_id, now_us)
         solo_us = work.trace.run_us
         before_us = self._kept_us.get(job_id, 0)
         done_us = max(before_us, int(solo_us - work.left_us * _elastic_speed(work.trace.job, work.placement)))
-        every_us = work.trace.job.checkpoint.every_us
+        every_us = 1 if self._suspends and how == "preempted" else work.trace.job.checkpoint.every_us
         kept_us = max(before_us, done_us // every_us * every_us) if every_us else before_us
         self._kept_us[job_id] = kept_us
         self._outcomes[job_id].lost_us += done_us - kept_us + min(work.overhead_us, now_us - work.started_us)

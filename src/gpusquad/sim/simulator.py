@@ -43,6 +43,8 @@ class Scenario:
     """Slowdown that the scheduler assumes. None: it knows the actual one."""
     incidents: Sequence[tuple[int, Event]] = ()
     """Failures and recoveries of cards and nodes, with their times."""
+    suspends: bool = False
+    """Whether a preempted gang is suspended and loses no work."""
     event_order: EventOrder = "batch"
     """Order of events at one instant.
 
@@ -98,7 +100,8 @@ class _Simulation:
         self.state = SchedulerState(scenario.cluster, scenario.policies, scenario.windows, believed)
         fixed = self.state.space.fixed
         gpu_models = [fixed.models[model] for model in fixed.card_model.tolist()]
-        self.engine = SimEngine(self.traces, self.outcomes, scenario.rate, gpu_models)
+        self.engine = SimEngine(self.traces, self.outcomes, scenario.rate, gpu_models, scenario.suspends)
+        self.state.suspends = scenario.suspends
         if scenario.incidents:
             self.engine.track_cards()
         self.driver = Driver(self.state, self.engine.carry_out)

@@ -95,18 +95,20 @@ def find_pin(
     if current is None and freed is None:
         return None
     others += [freed] if freed is not None else []
-    best = min(others, key=lambda pin: _wait_us(state, pin), default=None)
+    best = min(others, key=lambda pin: _wait_us(state, waiting, pin), default=None)
     if current is None:
         return best
-    if best is None or _wait_us(state, best) * MOVE_RATIO >= _wait_us(state, current):
+    if best is None or _wait_us(state, waiting, best) * MOVE_RATIO >= _wait_us(state, waiting, current):
         return current
     taken = {card for one in ahead if one.placement is not None for card in one.placement.all_cards()}
     return replace(best, closed=(current.closed | frozenset(current.placement.all_cards())) - taken)
 
 
 def pinned_reservation(state: SchedulerState, waiting: PendingJob, pin: Pin) -> Reservation:
-    """The reservation of pinned cards. It starts when the last run that holds one of them is predicted to end."""
-    start_us = min(state.now_us + _wait_us(state, pin), NEVER_US)
+    """The reservation of pinned cards. It starts when the last run that holds one of them is predicted to end, as in
+    the timeline, even if that is a guest that will be stopped before."""
+    ends_us = [state.runs[job_id].end_us for job_id in pin.holders if job_id in state.runs]
+    start_us = min(max(state.now_us + 1, *ends_us, 0), NEVER_US)
     return Reservation(waiting.job, start_us, after_us(start_us, waiting.stay_us), pin.placement, UNKNOWN_SPARE,
                        open_until_us=0, pin=pin)  # fmt: skip
 
@@ -117,6 +119,25 @@ def guests(state: SchedulerState, waiting: PendingJob, runs: Sequence[Run]) -> I
     for run in runs:
         if run.started_us >= since_us and rank_of_run(state, run) > waiting.rank:
             yield run
+
+
+def may_be_stopped(state: SchedulerState, run: Run) -> bool:
+    """Whether a guest that has outlived its time may be stopped for the job with the reservation."""
+    if run.leaving or run.started_us == state.now_us:
+        return False
+    if state.suspends:
+        return True
+    rule, checkpoint = state.policies.preemption, run.job.checkpoint
+    if run.preemptions >= rule.most_per_job:  # two jobs could stop each other endlessly
+        return False
+    if rule.overstay == "never" or not (run.lane.preemptible and checkpoint.preemptible):
+        return False
+    return rule.overstay == "always" or checkpoint.every_us is not None
+
+
+def stops_us(state: SchedulerState, run: Run) -> int:
+    """Instant from which a guest that may be stopped gives way: at once where it loses nothing."""
+    return state.now_us if state.suspends else run.admitted_until_us + 1
 
 
 def rank_of_run(state: SchedulerState, run: Run) -> tuple:
@@ -168,7 +189,7 @@ def _planned_pin(state: SchedulerState, space: Space, waiting: PendingJob, plann
 def _pin_of_guests(state: SchedulerState, space: Space, waiting: PendingJob) -> Pin | None:
     """Idle cards and those of the guests that are predicted to end first. None: guests are not what it waits for."""
     job = waiting.job
-    ends_us = {run.job.id: run.end_us for run in guests(state, waiting, list(state.runs.by_id.values()))}
+    ends_us = {run.job.id: _leaves_us(state, run) for run in guests(state, waiting, list(state.runs.by_id.values()))}
     released: list[Run] = []
     for job_id in sorted(ends_us, key=lambda i: (ends_us[i], i)):
         run = state.runs[job_id]
@@ -192,7 +213,16 @@ def _holders(runs: Iterable[Run], job: Job, placement: Placement) -> tuple[str, 
     )  # fmt: skip
 
 
-def _wait_us(state: SchedulerState, pin: Pin) -> int:
-    """Predicted time until the last holder has ended."""
-    ends = [state.runs[job_id].end_us for job_id in pin.holders if job_id in state.runs]
-    return max(1, *(end_us - state.now_us for end_us in ends), 1)
+def _wait_us(state: SchedulerState, waiting: PendingJob, pin: Pin) -> int:
+    """Predicted time until the last holder has left."""
+    runs = [state.runs[job_id] for job_id in pin.holders if job_id in state.runs]
+    stopped = {run.job.id for run in guests(state, waiting, runs)}
+    leaves = [_leaves_us(state, run) if run.job.id in stopped else run.end_us for run in runs]
+    return max(1, max((at_us - state.now_us for at_us in leaves), default=1))
+
+
+def _leaves_us(state: SchedulerState, guest: Run) -> int:
+    """When a guest has left: at its predicted end, or when it is stopped."""
+    if not may_be_stopped(state, guest):
+        return guest.end_us
+    return max(state.now_us + 1, min(guest.end_us, stops_us(state, guest)))

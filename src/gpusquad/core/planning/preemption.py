@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusquad.core.capacity.space import Space
-from gpusquad.core.planning.commitments import guests, rank_of_run
+from gpusquad.core.planning.commitments import guests, may_be_stopped, rank_of_run, stops_us
 from gpusquad.core.state.queue import PendingJob, rank_of
 from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState, cards_of
@@ -67,15 +67,11 @@ def _stop_guests(state: SchedulerState) -> Iterable[Decision]:
     for job_id in [i for i in state.pins if i in state.timeline.reservations and i not in state.claims]:
         waiting = state.queue[job_id]
         holders = [state.runs[i] for i in state.pins[job_id].holders if i in state.runs]
-        over = [run for run in guests(state, waiting, holders) if state.suspends or _has_overstayed(state, run)]
-        if not holders or len(over) < len(holders) or not all(_may_be_stopped(state, run) for run in holders):
+        over = [run for run in guests(state, waiting, holders) if stops_us(state, run) <= state.now_us]
+        if not holders or len(over) < len(holders) or not all(may_be_stopped(state, run) for run in holders):
             continue
         if _fits_without(state, waiting, holders):
             yield from _evict(state, waiting, PreemptionRule("overstay", holders), holders)
-
-
-def _has_overstayed(state: SchedulerState, run: Run) -> bool:
-    return run.admitted_until_us < state.now_us
 
 
 def _fits_without(state: SchedulerState, waiting: PendingJob, victims: list[Run]) -> bool:
@@ -85,27 +81,18 @@ def _fits_without(state: SchedulerState, waiting: PendingJob, victims: list[Run]
     return space.fits(waiting.job) and _can_place(state, space, waiting)
 
 
-def _may_be_stopped(state: SchedulerState, run: Run) -> bool:
-    """Whether a guest that has outlived its time may be stopped for the job with the reservation."""
-    if run.leaving or run.started_us == state.now_us:
-        return False
-    if state.suspends:
-        return True
-    rule, checkpoint = state.policies.preemption, run.job.checkpoint
-    if run.preemptions >= rule.most_per_job:  # two jobs could stop each other endlessly
-        return False
-    if rule.overstay == "never" or not (run.lane.preemptible and checkpoint.preemptible):
-        return False
-    return rule.overstay == "always" or checkpoint.every_us is not None
-
-
 def next_overstay_us(state: SchedulerState) -> int:
     """When the next guest that may be stopped for a reservation has outlived its time."""
-    if not state.timeline.reservations or state.policies.preemption.overstay == "never":
+    if not state.timeline.reservations:
+        return NEVER_US
+    if state.suspends:  # a guest is stopped as soon as it keeps a job waiting, but not at the instant of its start
+        holders = (run for pin in state.pins.values() for i in pin.holders if (run := state.runs.by_id.get(i)))
+        return state.now_us + 1 if any(run.started_us == state.now_us for run in holders) else NEVER_US
+    if state.policies.preemption.overstay == "never":
         return NEVER_US
     runs = state.runs.checkpointed if state.policies.preemption.overstay == "checkpointed" else state.runs.by_id
     later = (run for run in runs.values() if run.admitted_until_us >= state.now_us)
-    return min((run.admitted_until_us + 1 for run in later if _may_be_stopped(state, run)), default=NEVER_US)
+    return min((run.admitted_until_us + 1 for run in later if may_be_stopped(state, run)), default=NEVER_US)
 
 
 def next_victim_us(state: SchedulerState) -> int:

@@ -51,6 +51,8 @@ class CycleSession:
         """Number of reserved jobs for which no cards could be pinned in this cycle."""
         self._overcommits = state.policies.place.overcommits()
         self._reranks = state.policies.order.changes_with_each_start
+        if state.reservations_may_advance:
+            self._count_spare_cards_again()
 
     # -- for plan policies -----------------------------------------------------------------------------------------
 
@@ -155,9 +157,6 @@ class CycleSession:
             return True
         new = self._first_reservation(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
-            if old.placement is not None:
-                # A run ended early: more cards may be spare than counted.
-                old.spare_cards, old.wall = UNKNOWN_SPARE, None
             return True
         if new is None:
             state.timeline.reservations.pop(job.id, None)
@@ -204,6 +203,8 @@ class CycleSession:
         if not self._overcommits and not state.space.fits(job):
             return self._refuse(waiting, 0)
         now_us = state.now_us
+        if state.committed_us.get(job.id, NEVER_US) < now_us:
+            self._drop_behind(waiting)
         in_way = state.reservations_in_way(job, now_us, until_us)
         if not job.has_shares and any(job.gang.min_gpus > p.spare_cards for p in in_way):
             return self._refuse(waiting, until_us)
@@ -230,6 +231,20 @@ class CycleSession:
             state.space.release(job, placement)
             return None
         return placement
+
+    def _count_spare_cards_again(self) -> None:
+        """A run ended early: more cards may be spare than counted. This holds for the reservations of jobs behind as
+        well, which would keep a job that fits from starting."""
+        for reservation in self.state.timeline.reservations.values():
+            if reservation.placement is not None:
+                reservation.spare_cards, reservation.wall = UNKNOWN_SPARE, None
+
+    def _drop_behind(self, waiting: PendingJob) -> None:
+        """Drop the reservations of jobs behind a late job, for which there is room by now. They were made around its
+        own, which was too pessimistic, and are made again in this cycle."""
+        reservations, queue = self.state.timeline.reservations, self.state.queue
+        for job_id in [i for i in reservations if queue[i].rank > waiting.rank and i not in self.state.claims]:
+            del reservations[job_id]
 
     def _drop_unconfirmed(self, but: str) -> None:
         """Drop the reservations of jobs that this cycle has not come to yet: they were made without the new pin."""
