@@ -91,6 +91,11 @@ def test_rights_of_tenants_and_users(service, gsq):
     }  # fmt: skip
     gsq("user", "add", "eve")
     assert body(service, "POST", "/users") == {"name": "eve", "tenant": "default", "role": "member"}
+    gsq("user", "set", "bo", "--max-priority", "1000")
+    assert body(service, "PATCH", "/users/bo") == {"max_priority": "high"}
+    gsq("tenant", "set", "vision", "--max-priority", "-5")
+    assert body(service, "PUT", "/tenants/vision")["max_priority"] == "-5"
+    assert "'very'" in gsq("tenant", "set", "vision", "--max-priority", "very", code=2).stderr
     assert "'very'" in gsq("user", "set", "bo", "--max-priority", "very", code=2).stderr
 
 

@@ -12,7 +12,8 @@ from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node
 from gpusquad.model.codec import cluster_from_dict, cluster_to_dict, job_from_dict, job_to_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MAX_US
-from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Job, OfflineEstimate, Profile, Request, Role, Share, Slo
+from gpusquad.model.job import Checkpoint, Job, OfflineEstimate, Profile, Request, Role, Share, Slo
+from gpusquad.model.priority import PRIORITY_CLASSES
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=12)
 names = texts.filter(bool)

@@ -121,7 +121,7 @@ def test_mode_name_cannot_leave_the_mode_folders(tmp_path, monkeypatch):
         ("[preempt]\nmin_run_s = nan", "mode bad.preempt.min_run_s", "finite"),
         ('[preempt]\nlanes = ["smal"]', "mode bad.preempt.lanes", "did you mean 'small'"),
         ("[[lanes]]\nmin_gpus = 1", "mode bad.lanes[0].name", "missing"),
-        ('[[lanes]]\nname = "a"\npriorities = ["hi"]', "mode bad.lanes[0].priorities", "not a priority class"),
+        ('[[lanes]]\nname = "a"\npriorities = ["hi"]', "mode bad.lanes[0].priorities", "neither a priority class"),
         ('[[lanes]]\nname = "a"\nmin_gpus = 4\nmax_gpus = 2', "mode bad.lanes[0].lane.a", "matches no job"),
         ('[[lanes]]\nname = "a"\n[[lanes]]\nname = "a"', "mode bad.lanes[1].name", "twice"),
         ('[[tenants]]\nname = "a"\nweight = 0', "mode bad.tenants[0].tenant.a.weight", "greater than zero"),

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from gpusquad import registry
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import PRIORITY_CLASSES, Job, Request, Role, Share, Slo
+from gpusquad.model.job import Job, Request, Role, Share, Slo
 from gpusquad.model.policy import OrderPolicy
+from gpusquad.model.priority import PRIORITY_CLASSES
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderTenant, RunTimePrediction
 
@@ -368,6 +369,16 @@ class TestUrgent:
         assert ranked("urgent:age_s=100", jobs, view_at(99)) == "high normal old"
         assert ranked("urgent:age_s=100", jobs, view_at(100)) == "high old normal"
         assert ranked("urgent:age_s=100", jobs, view_at(200)) == "old high normal"
+
+    def test_integers_are_between_the_classes(self):
+        jobs = [job("normal", 0), job("some", 1, priority="70"), job("high", 2, priority="high"),
+                job("more", 3, priority="1001")]  # fmt: skip
+        assert ranked("urgent", jobs, view_at(4)) == "more high some normal"
+
+    def test_no_number_starves_a_class_below_it(self):
+        jobs = [job("old", 0, priority="low"), *(job(f"b{i}", i * 10, priority="999999") for i in range(25, 40))]
+        assert ranked("urgent:age_s=100", jobs, view_at(299)).startswith("b")
+        assert ranked("urgent:age_s=100", jobs, view_at(300)).startswith("old")
 
     def test_waiting_never_raises_a_job_to_urgent(self):
         jobs = [job("old", 0), job("now", 9 * DAY, priority="urgent")]

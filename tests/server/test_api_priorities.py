@@ -59,6 +59,17 @@ def test_resubmission_above_the_right_is_refused(rig: Rig) -> None:
     assert_refused(rig.post(f"jobs/{job}/resubmit"), "priority")
 
 
+def test_integers_are_priorities_everywhere(rig: Rig) -> None:
+    for asked in (1, "1", 2**31 - 1):
+        assert_refused(rig.post("jobs", json={"file": FILE | {"priority": asked}}), "priority")
+    assert rig.call("PUT", "tenants/a", "root", json={"max_priority": 70}).json()["max_priority"] == "70"
+    assert rig.get("me").json()["max_priority"] == "70"
+    job = rig.submit(priority=70, estimate=60)
+    assert rig.get(f"jobs/{job['id']}").json()["priority"] == "70"
+    assert_refused(rig.call("PATCH", f"jobs/{job['id']}", json={"priority": 71}), "priority")
+    assert rig.call("PATCH", f"jobs/{job['id']}", json={"priority": "-1000"}).json()["priority"] == "low"
+
+
 def test_grants_to_a_tenant_and_to_a_user_apply_at_once(rig: Rig) -> None:
     urgent = {"file": FILE | {"priority": "urgent", "lane": "large"}}
     assert rig.call("PUT", "tenants/a", "root", json={"max_priority": "urgent", "may_choose_lane": True}).is_success
@@ -95,7 +106,7 @@ def test_rights_are_granted_by_administrators_only(rig: Rig, user: str) -> None:
     assert rig.post("users", user, json={"name": "x", "tenant": "a"} | wish).status_code == 403
 
 
-@pytest.mark.parametrize("value", ["very", "", 3, ["high"]])
+@pytest.mark.parametrize("value", ["very", "", 3.5, True, 2**31, ["high"]])
 def test_unknown_classes_are_refused(rig: Rig, value: Any) -> None:
     assert rig.call("PUT", "tenants/a", "root", json={"max_priority": value}).status_code == 422
     assert rig.call("PATCH", "users/ann", "root", json={"max_priority": value}).status_code == 422

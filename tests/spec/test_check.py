@@ -108,7 +108,8 @@ def test_names_may_be_any_unicode(name):
         ({"workdir": "/a\0"}, "workdir", "NUL"),
         ({"workdir": "/" * 5000}, "workdir", "use at most 4096"),
         ({"priority": "hihg"}, "priority", "did you mean 'high'"),
-        ({"priority": 3}, "priority", "expected text"),
+        ({"priority": 3.5}, "priority", "neither a priority class nor an integer"),
+        ({"priority": 2**31}, "priority", "too large"),
         ({"gpu_model": []}, "gpu_model", "is empty"),
         ({"gpu_model": ["A", 3]}, "gpu_model[1]", "must be a text"),
         # commands and variables
@@ -217,6 +218,19 @@ def test_error_messages_stay_short_when_the_value_is_large():
     for value in (deep, ["x" * 10**6], {"x" * 10**6: 1}, "x" * 10**6):
         for field in ("gpus", "estimate", "name", "command", "env", "sweep", "slo", "roles", "params"):
             assert len(str(check_error(SIMPLE | {field: value}))) < 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(1000, "high"), ("1000", "high"), (-7, "-7"), (" 5 ", "5"), ("low", "low")]
+)
+def test_integer_priority_is_the_class_of_its_value(given: int | str, kept: str):
+    (spec,) = expand(check(SIMPLE | {"priority": given}))
+    assert spec.priority == kept
+
+
+def test_sweep_may_fill_in_integer_priorities():
+    swept = expand(check(SIMPLE | {"priority": "${p}", "sweep": {"p": [5, 1000]}}))
+    assert [spec.priority for spec in swept] == ["5", "high"]
 
 
 def test_placeholder_is_accepted_in_place_of_a_number():

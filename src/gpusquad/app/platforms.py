@@ -15,7 +15,7 @@ from gpusquad.core.job_objects import JobObjectCreator
 from gpusquad.core.ports import Engine
 from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.cluster import Cluster
-from gpusquad.model.job import DEFAULT_PRIORITY
+from gpusquad.model.priority import DEFAULT_PRIORITY
 from gpusquad.model.virtual import physical
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.server.services.scheduler import Scheduler

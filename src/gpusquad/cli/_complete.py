@@ -77,7 +77,7 @@ def states(incomplete: str) -> Offers:
 
 
 def priorities(incomplete: str) -> Offers:
-    from gpusquad.model.job import PRIORITY_CLASSES
+    from gpusquad.model.priority import PRIORITY_CLASSES
 
     return _matching(((name, "") for name in PRIORITY_CLASSES), incomplete)
 

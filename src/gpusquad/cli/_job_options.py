@@ -205,8 +205,8 @@ class JobOptions:
         typer.Option(
             "--priority",
             "-p",
-            metavar="CLASS",
-            help="Priority class: low, normal, high or urgent. Default: normal.",
+            metavar="CLASS|INTEGER",
+            help="Priority: low, normal, high, urgent or an integer. Default: normal.",
             rich_help_panel=_TREATED,
             autocompletion=_complete.priorities,
         ),

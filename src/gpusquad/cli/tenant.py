@@ -12,7 +12,6 @@ from gpusquad.cli._service import AsJson, connect, print_json
 
 SUMMARY = "Show and change tenants, the owners of quotas. Without a subcommand, list them."
 NONE = "none"
-Priority = Literal["low", "normal", "high", "urgent"]
 YesNo = Literal["yes", "no"]
 
 
@@ -76,10 +75,12 @@ def _set(
         ),
     ] = None,
     max_priority: Annotated[
-        Priority | None,
+        str | None,
         typer.Option(
-            help="Highest priority class of jobs of its users. A user can have a maximum of their own "
-            "(gpusquad user set); administrators have none. A new tenant has normal."
+            metavar="CLASS|INTEGER",
+            autocompletion=_complete.priorities,
+            help="Highest priority of jobs of its users: low, normal, high, urgent or an integer. A user can have a "
+            "maximum of their own (gpusquad user set); administrators have none. A new tenant has normal.",
         ),
     ] = None,
     may_choose_lane: Annotated[
@@ -90,6 +91,7 @@ def _set(
 ) -> None:
     """Create or change a tenant. Omitted options keep their values."""
     from gpusquad.model.errors import Invalid
+    from gpusquad.model.priority import priority_text
 
     given = {
         "weight": _number(weight, "weight", float),
@@ -99,7 +101,7 @@ def _set(
         "max_pending": _number(max_pending, "max-pending", int),
         "on_hang": on_hang,
         "run_as": run_as,
-        "max_priority": max_priority,
+        "max_priority": None if max_priority is None else priority_text(max_priority, "max-priority"),
         "may_choose_lane": None if may_choose_lane is None else may_choose_lane == "yes",
     }
     changes = {key: None if value == NONE else value for key, value in given.items() if value is not None}

@@ -20,8 +20,8 @@ def update(
         typer.Option(
             "--priority",
             "-p",
-            metavar="CLASS",
-            help="New priority class: low, normal, high or urgent.",
+            metavar="CLASS|INTEGER",
+            help="New priority: low, normal, high, urgent or an integer.",
             autocompletion=_complete.priorities,
         ),
     ] = None,

@@ -13,13 +13,14 @@ from gpusquad.cli._service import AsJson, connect, print_json
 SUMMARY = "Show, add and change users. Without a subcommand, list them."
 NONE = "none"
 Role = Literal["admin", "member", "viewer"]
-Priority = Literal["low", "normal", "high", "urgent", "none"]
 YesNo = Literal["yes", "no", "none"]
 MaxPriority = Annotated[
-    Priority | None,
+    str | None,
     typer.Option(
-        help="Highest priority class of the user's jobs. none: that of the tenant, which a new user has. "
-        "Administrators have no maximum."
+        metavar="CLASS|INTEGER|none",
+        autocompletion=_complete.priorities,
+        help="Highest priority of the user's jobs: low, normal, high, urgent or an integer. none: that of the "
+        "tenant, which a new user has. Administrators have no maximum.",
     ),
 ]
 MayChooseLane = Annotated[
@@ -90,11 +91,13 @@ def _set(
         _print([answer])
 
 
-def _rights(max_priority: Priority | None, may_choose_lane: YesNo | None) -> dict[str, Any]:
+def _rights(max_priority: str | None, may_choose_lane: YesNo | None) -> dict[str, Any]:
     """Given rights as the API takes them: null for those of the tenant."""
+    from gpusquad.model.priority import priority_text
+
     rights: dict[str, Any] = {}
     if max_priority is not None:
-        rights["max_priority"] = None if max_priority == NONE else max_priority
+        rights["max_priority"] = None if max_priority == NONE else priority_text(max_priority, "max-priority")
     if may_choose_lane is not None:
         rights["may_choose_lane"] = None if may_choose_lane == NONE else may_choose_lane == "yes"
     return rights

@@ -447,7 +447,7 @@ class Me(TypedDict):
     role: Literal["admin", "member", "viewer"]
     scopes: list[str]
     is_admin: bool
-    max_priority: Literal["low", "normal", "high", "urgent"] | None
+    max_priority: str | None
     may_choose_lane: bool
     token: TokenFacts
 
@@ -893,7 +893,7 @@ class TenantView(TypedDict):
     max_pending: int | None
     on_hang: str
     run_as: str | None
-    max_priority: Literal["low", "normal", "high", "urgent"]
+    max_priority: str
     may_choose_lane: bool
 
 
@@ -981,7 +981,7 @@ class UserView(TypedDict):
     tenant: str
     role: Literal["admin", "member", "viewer"]
     disabled: bool
-    max_priority: Literal["low", "normal", "high", "urgent"] | None
+    max_priority: str | None
     may_choose_lane: bool | None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.priority import DEFAULT_PRIORITY, priority_text
 from gpusquad.model.units import US_PER_S, number, parse_bytes, parse_milli, parse_us, whole
 
 MAX_TEXT = 256
@@ -53,6 +54,10 @@ class Fields:
         if value not in choices:
             raise Invalid(self.at(name), f"{value!r} is not one of {', '.join(choices)}", _meant(value, choices))
         return value
+
+    def priority(self, name: str) -> str:
+        """A priority class by name or number."""
+        return priority_text(self.raw(name), self.at(name)) if name in self else DEFAULT_PRIORITY
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.raw(name)

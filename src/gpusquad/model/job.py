@@ -8,19 +8,17 @@ from typing import Literal
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.lazy import lazy
+from gpusquad.model.priority import DEFAULT_PRIORITY, PRIORITY_CLASSES, card_level_of, level_of, priority_text
 from gpusquad.model.units import WHOLE_MILLI
 
 Isolation = Literal["shared", "isolated"]
 """Of a GPU client on a shared card. ``shared``: runs concurrently with its neighbours (MPS); a fatal fault of one ends
 all. ``isolated``: time-sliced, in a context of its own."""
 ProfileSource = Literal["declared", "measured", "predicted"]
-URGENT = "urgent"
 SLOT_SM_MILLI = 1
 """An SM share of one thousandth without memory requests a slot on a card and no part of its memory."""
 SLOT_MEMORY_BYTES = 1 << 30
 """Memory accounted for such a slot, because a client cannot use a card with less free memory."""
-DEFAULT_PRIORITY = "normal"
-PRIORITY_CLASSES = {"low": -1, DEFAULT_PRIORITY: 0, "high": 1, URGENT: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +255,8 @@ class Job:
     tenant: str = "default"
     user: str = ""
     queue: str = ""
-    priority: str = "normal"
+    priority: str = DEFAULT_PRIORITY
+    """Name of a priority class, or an integer as text."""
     lane: str = ""
     """Empty: chosen by the lane rules."""
     app: str = ""
@@ -277,7 +276,7 @@ class Job:
         if not self.roles:
             raise Invalid("roles", "is empty", "add at least one role")
         if self.priority not in PRIORITY_CLASSES:
-            raise Invalid("priority", f"{self.priority!r} is not one of {', '.join(PRIORITY_CLASSES)}")
+            object.__setattr__(self, "priority", priority_text(self.priority, "priority"))
         for name in ("submitted_us", "estimate_us", "limit_us"):
             value = getattr(self, name)
             if value is not None and value < 0:
@@ -336,4 +335,10 @@ class Job:
 
     @property
     def priority_level(self) -> int:
-        return PRIORITY_CLASSES[self.priority]
+        """Its priority as an integer: higher goes first."""
+        return level_of(self.priority)
+
+    @property
+    def card_level(self) -> int:
+        """Its priority on shared cards: -1 below normal, 0 normal, 1 above it, 2 urgent."""
+        return card_level_of(self.priority_level)

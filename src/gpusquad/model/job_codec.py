@@ -21,7 +21,6 @@ from typing import cast
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MAX_TEXT, Fields, checked_text, cores, seconds
 from gpusquad.model.job import (
-    PRIORITY_CLASSES,
     Checkpoint,
     Isolation,
     Job,
@@ -71,7 +70,7 @@ def job_from_dict(data: dict, where: str = "") -> Job:
         roles=_roles(fields),
         submitted_us=submitted_us,
         **texts,
-        priority=fields.choice("priority", "normal", PRIORITY_CLASSES),
+        priority=fields.priority("priority"),
         estimate_us=fields.optional_us("estimate"),
         limit_us=fields.optional_us("limit"),
         slo=_slo(fields, submitted_us),

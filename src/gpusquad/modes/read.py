@@ -14,8 +14,8 @@ from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
 from gpusquad.core.state.policies import PreemptionConfig
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields, checked_text
-from gpusquad.model.job import PRIORITY_CLASSES
 from gpusquad.model.prediction import QuantileLevels
+from gpusquad.model.priority import priority_text
 from gpusquad.model.units import number
 from gpusquad.modes.mode import Mode
 
@@ -124,14 +124,7 @@ def _preemption(fields: Fields) -> PreemptionConfig:
 
 def _lane(fields: Fields) -> Lane:
     plain = Lane("plain")
-    priorities = _texts(fields, "priorities")
-    for priority in priorities:
-        if priority not in PRIORITY_CLASSES:
-            raise Invalid(
-                fields.at("priorities"),
-                f"{priority!r} is not a priority class",
-                _choose(priority, list(PRIORITY_CLASSES)),
-            )
+    priorities = _priorities(fields)
     return Lane(
         name=fields.text("name", required=True),
         min_gpus=fields.whole("min_gpus", plain.min_gpus, high=MAX_GPUS),
@@ -141,6 +134,14 @@ def _lane(fields: Fields) -> Lane:
         preemptible=fields.flag("preemptible", plain.preemptible),
         limit_ratio=cast(float, fields.ratio("limit_ratio", plain.limit_ratio)),
     )
+
+
+def _priorities(fields: Fields) -> tuple[str, ...]:
+    """Names or integers."""
+    if "priorities" not in fields or fields.raw("priorities") == []:
+        return ()
+    given = fields.rows("priorities", MAX_ROWS)
+    return tuple(priority_text(one, fields.at("priorities")) for one in given)
 
 
 def _tenant(fields: Fields) -> TenantQuota:

@@ -13,8 +13,8 @@ from pydantic import PlainValidator, ValidationInfo, WithJsonSchema
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MAX_CORES, MAX_TEXT, MAX_US, Fields
-from gpusquad.model.job import PRIORITY_CLASSES
 from gpusquad.model.job_codec import MAX_GPUS, MAX_SIZES, gpu_count
+from gpusquad.model.priority import MAX_LEVEL, PRIORITY_CLASSES, priority_text
 from gpusquad.model.units import US_PER_S
 from gpusquad.spec import texts
 from gpusquad.spec.paths import key_text, short
@@ -68,6 +68,13 @@ def _grace(value: object, info: ValidationInfo) -> Any:
     if not is_open and Fields({"value": value}, "", ("value",)).us("value") > MAX_GRACE_S * US_PER_S:
         raise Invalid("", f"{short(value)} is more than a day", "use at most 24h")
     return checked
+
+
+def _priority(value: object, info: ValidationInfo) -> int | str:
+    """As a name where there is one. A sweep may fill in numbers."""
+    checked = _read("priority")(value, info)
+    is_open = isinstance(value, str) and info.context is not CONCRETE and MARK in value
+    return checked if is_open else priority_text(checked, "")
 
 
 def _by_gpus(value: object, info: ValidationInfo) -> dict[str, Any]:
@@ -163,7 +170,11 @@ Rate = Annotated[
     ),
 ]
 Priority = Annotated[
-    str,
-    PlainValidator(_read("choice", default="normal", choices=tuple(PRIORITY_CLASSES))),
-    _or_placeholder({"enum": list(PRIORITY_CLASSES)}),
+    int | str,
+    PlainValidator(_priority),
+    _or_placeholder(
+        {"enum": list(PRIORITY_CLASSES)},
+        {"type": "integer", "minimum": -MAX_LEVEL, "maximum": MAX_LEVEL},
+        {"type": "string", "pattern": r"^\s*[+-]?[0-9]{1,10}\s*$"},
+    ),
 ]

@@ -68,6 +68,7 @@ def test_annotations_without_the_right_are_lowered_with_a_warning(cluster: Clust
         ({"max_priority": "high"}, "high", "high"),
         ({"max_priority": "high"}, "urgent", "high"), ({"max_priority": "urgent"}, "urgent", "urgent"),
         ({"max_priority": "low"}, "normal", "low"),
+        ({}, "1", "normal"), ({"max_priority": "70"}, "urgent", "70"), ({"max_priority": "70"}, "69", "69"),
     ],
 )  # fmt: skip
 def test_priority_is_at_most_that_of_the_tenant(cluster: Cluster, rights: dict, asked: str, expected: str) -> None:
@@ -86,7 +87,14 @@ def test_lane_of_a_tenant_with_the_right_is_kept(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("of_class", "asked", "expected"),
-    [("urgent", "urgent", "urgent"), ("high", "high", "high"), ("high", "urgent", "high"), ("low", "urgent", "normal")],
+    [
+        ("urgent", "urgent", "urgent"),
+        ("high", "high", "high"),
+        ("high", "urgent", "high"),
+        ("low", "urgent", "normal"),
+        ("70", "urgent", "70"),
+        ("2000000", "2000000", "2000000"),
+    ],
 )
 def test_priority_class_of_the_cluster_is_a_right(
     cluster: Cluster, granted: dict[str, str], of_class: str, asked: str, expected: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.model.job import PRIORITY_CLASSES, Job, Request, Role
+from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.priority import PRIORITY_CLASSES
 from gpusquad.server.answers import JobChange, Who
 from gpusquad.server.errors import Forbidden
 from gpusquad.server.services.jobs.rights import Rights, check_rights, rights_of
@@ -47,6 +48,13 @@ def test_own_rights_precede_those_of_the_tenant(who: Who, tenant: TenantRow | No
 def test_priority_is_allowed_up_to_the_maximum(priority: str, most: str | None) -> None:
     order = list(PRIORITY_CLASSES)
     assert Rights(most, False).allows_priority(priority) is (most is None or order.index(priority) <= order.index(most))
+
+
+@pytest.mark.parametrize(("priority", "most", "is_allowed"), [("1", "normal", False), ("0", "normal", True),
+    ("999", "high", True), ("1001", "high", False), ("70", "70", True), ("high", "70", False), ("-1", "low", False),
+    ("2000000", "urgent", False), ("2000000", None, True)])  # fmt: skip
+def test_integers_are_compared_with_the_maximum(priority: str, most: str | None, is_allowed: bool) -> None:
+    assert Rights(most, False).allows_priority(priority) is is_allowed
 
 
 def test_refusal_has_field_cause_and_cure() -> None:

@@ -19,8 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import PRIORITY_CLASSES, Job
+from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
+from gpusquad.model.priority import PRIORITY_CLASSES
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import create, names
 from gpusquad.server.answers import JobChange

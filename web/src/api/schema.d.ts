@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 82d862ae0d9b6264
+// mark: acc4c9dc6a8dff20
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1607,8 +1607,11 @@ export interface components {
         ChangeRequest: {
             /** Name */
             name?: string | null;
-            /** Priority */
-            priority?: string | null;
+            /**
+             * Priority
+             * @description low, normal, high, urgent or an integer
+             */
+            priority?: string | number | null;
             /** Queue */
             queue?: string | null;
             /** Lane */
@@ -2417,7 +2420,7 @@ export interface components {
              * @example normal
              * @example high
              */
-            priority: ("low" | "normal" | "high" | "urgent") | string;
+            priority: ("low" | "normal" | "high" | "urgent") | number | string;
             /**
              * Lane
              * @description Lane of the job. Default: chosen by the lane rules.
@@ -2761,9 +2764,9 @@ export interface components {
             is_admin: boolean;
             /**
              * Max Priority
-             * @description Highest priority class of the caller's jobs; null: any
+             * @description Highest priority of the caller's jobs; null: any
              */
-            max_priority: ("low" | "normal" | "high" | "urgent") | null;
+            max_priority: string | null;
             /**
              * May Choose Lane
              * @description Whether the caller may choose the lane of a job
@@ -2889,11 +2892,10 @@ export interface components {
             run_as?: string | null;
             /**
              * Max Priority
-             * @description Highest priority class of its users' jobs. Administrators have no maximum
+             * @description Highest priority of its users' jobs, by name or as an integer. Administrators have none
              * @default normal
-             * @enum {string}
              */
-            max_priority: "low" | "normal" | "high" | "urgent";
+            max_priority: string | number;
             /**
              * May Choose Lane
              * @description Whether its users may choose the lane of a job
@@ -2947,9 +2949,9 @@ export interface components {
             disabled: boolean;
             /**
              * Max Priority
-             * @description Highest priority class of the user's jobs; null: that of the tenant
+             * @description Highest priority of the user's jobs, by name or as an integer; null: that of the tenant
              */
-            max_priority?: ("low" | "normal" | "high" | "urgent") | null;
+            max_priority?: string | number | null;
             /**
              * May Choose Lane
              * @description Whether the user may choose the lane of a job; null: as the tenant
@@ -4157,11 +4159,10 @@ export interface components {
             run_as?: string | null;
             /**
              * Max Priority
-             * @description Highest priority class of its users' jobs. Administrators have no maximum
+             * @description Highest priority of its users' jobs, by name or as an integer. Administrators have none
              * @default normal
-             * @enum {string}
              */
-            max_priority: "low" | "normal" | "high" | "urgent";
+            max_priority: string | number;
             /**
              * May Choose Lane
              * @description Whether its users may choose the lane of a job
@@ -4187,11 +4188,8 @@ export interface components {
             on_hang: string;
             /** Run As */
             run_as: string | null;
-            /**
-             * Max Priority
-             * @enum {string}
-             */
-            max_priority: "low" | "normal" | "high" | "urgent";
+            /** Max Priority */
+            max_priority: string;
             /** May Choose Lane */
             may_choose_lane: boolean;
         };
@@ -4389,9 +4387,9 @@ export interface components {
             disabled?: boolean | null;
             /**
              * Max Priority
-             * @description Highest priority class of the user's jobs; null: that of the tenant
+             * @description Highest priority of the user's jobs, by name or as an integer; null: that of the tenant
              */
-            max_priority?: ("low" | "normal" | "high" | "urgent") | null;
+            max_priority?: string | number | null;
             /**
              * May Choose Lane
              * @description Whether the user may choose the lane of a job; null: as the tenant
@@ -4421,11 +4419,8 @@ export interface components {
             role: "admin" | "member" | "viewer";
             /** Disabled */
             disabled: boolean;
-            /**
-             * Max Priority
-             * @description Highest priority class of the user's jobs; null: that of the tenant
-             */
-            max_priority: ("low" | "normal" | "high" | "urgent") | null;
+            /** Max Priority */
+            max_priority: string | null;
             /**
              * May Choose Lane
              * @description Whether the user may choose the lane of a job; null: as the tenant

@@ -10,13 +10,13 @@ from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.kube.names import DEADLINE, ESTIMATE, KNOWN, MEASURED_RATES, PRIORITY, SLO, WEIGHT
 from gpusquad.kube.sharing_annotations import deadline_us_from_text, weight_from_text
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import PRIORITY_CLASSES, Slo
+from gpusquad.model.job import Slo
 from gpusquad.model.known_rates import with_known
+from gpusquad.model.priority import card_level_of, is_priority, level_of
 from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.slo_text import slo_from_text
 from gpusquad.model.units import parse_us
 
-_URGENT_FROM = 1_000_000
 T = TypeVar("T")
 
 
@@ -34,7 +34,7 @@ def read_sharing_params(pod: Pod) -> tuple[SharingParams, tuple[str, ...]]:
 
     plain = SharingParams(
         weight=read_annotation(WEIGHT, weight_from_text) or SharingParams().weight,
-        priority=PRIORITY_CLASSES[_class_of(pod)],
+        priority=card_level_of(_priority_of(pod)),
         slo=_with_deadline(read_annotation(SLO, slo_from_text), read_annotation(DEADLINE, deadline_us_from_text)),
         remaining_us=read_annotation(ESTIMATE, _estimate_us),
     )
@@ -42,16 +42,10 @@ def read_sharing_params(pod: Pod) -> tuple[SharingParams, tuple[str, ...]]:
     return with_known(plain, rates), tuple(errors)
 
 
-def _class_of(pod: Pod) -> str:
-    """As the scheduler reads it: the annotation, else the number of the priority class."""
-    name = pod.annotations.get(PRIORITY, "")
-    if name in PRIORITY_CLASSES:
-        return name
-    if pod.priority < 0:
-        return "low"
-    if pod.priority == 0:
-        return "normal"
-    return "high" if pod.priority < _URGENT_FROM else "urgent"
+def _priority_of(pod: Pod) -> int:
+    """As the scheduler reads it: the annotation, else that of the PriorityClass."""
+    text = pod.annotations.get(PRIORITY, "")
+    return level_of(text) if is_priority(text) else pod.priority
 
 
 def _estimate_us(text: str, field: str) -> int | None:

@@ -26,8 +26,9 @@ from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.timeline import UNKNOWN_SPARE, Pin, Reservation
-from gpusquad.model.job import URGENT, Job
+from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.priority import precedence
 
 LATE_RATIO = 8
 """A guest of a job that is late may stay for the lateness divided by this."""
@@ -142,7 +143,7 @@ def stops_us(state: SchedulerState, run: Run) -> int:
 
 def rank_of_run(state: SchedulerState, run: Run) -> tuple:
     """Rank that the job would have in the queue now."""
-    return (run.job.priority != URGENT, *state.key(run.job), run.sequence)
+    return (precedence(run.job.priority), *state.key(run.job), run.sequence)
 
 
 def _space_beside(state: SchedulerState, waiting: PendingJob, ahead: Sequence[Reservation]) -> Space:

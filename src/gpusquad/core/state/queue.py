@@ -11,8 +11,9 @@ import numpy as np
 
 from gpusquad.core.state.lanes import Lane
 from gpusquad.core.state.runs import FOREVER_US, NEVER_US
-from gpusquad.model.job import URGENT, Job
+from gpusquad.model.job import Job
 from gpusquad.model.placement import Ints
+from gpusquad.model.priority import precedence
 from gpusquad.model.views import RunTimePrediction
 
 Key = Callable[[Job], tuple]
@@ -178,4 +179,4 @@ class Queue:
 
 def rank_of(waiting: PendingJob, key: Key) -> tuple:
     """Urgent jobs first, then by the order policy's key, then by arrival."""
-    return (waiting.job.priority != URGENT, *key(waiting.job), waiting.sequence)
+    return (precedence(waiting.job.priority), *key(waiting.job), waiting.sequence)

@@ -41,7 +41,8 @@ from gpusquad.kube.names import JOB
 from gpusquad.kube.objects import Object, annotations_of, uid_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import DEFAULT_PRIORITY, Job, Request
+from gpusquad.model.job import Job, Request
+from gpusquad.model.priority import DEFAULT_PRIORITY
 from gpusquad.model.sharing_params import SharingParams
 
 _OWNER_CHECK_INTERVAL_S = 5.0

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from gpusquad.kube.names import KNOWN, MEASURED_RATES, PRIORITY
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of
 from gpusquad.kube.sharing_annotations import sharing_annotations
-from gpusquad.model.job import PRIORITY_CLASSES
 from gpusquad.model.known_rates import known_text
+from gpusquad.model.priority import PRIORITY_CLASSES, card_level_of, is_priority, level_of
 from gpusquad.model.sharing_params import SharingParams
 
 Find = Callable[[str], tuple[Object, SharingParams] | None]
@@ -35,10 +35,11 @@ def binding_annotations(pod: Object, params: SharingParams, rates_name: str = KN
 def lowered_priority(pod: Object, params: SharingParams) -> dict[str, str]:
     """Annotation to overwrite if the pod has a priority above that of its job, for example because its tenant has no
     right to it. Otherwise empty: the user may change the annotation."""
-    level = PRIORITY_CLASSES.get(annotations_of(pod).get(PRIORITY, ""), params.priority)
-    if level <= params.priority:
+    text = annotations_of(pod).get(PRIORITY, "")
+    if not is_priority(text) or card_level_of(level_of(text)) <= params.priority:
         return {}
-    return {PRIORITY: next(name for name, allowed in PRIORITY_CLASSES.items() if allowed == params.priority)}
+    levels = {card_level_of(level): name for name, level in PRIORITY_CLASSES.items()}
+    return {PRIORITY: levels[params.priority]}
 
 
 class SharingAnnotator:

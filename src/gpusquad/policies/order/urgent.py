@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpusquad.model.job import PRIORITY_CLASSES, URGENT, Job
+from gpusquad.model.job import Job
 from gpusquad.model.policy import OrderPolicy, Varies
+from gpusquad.model.priority import PRIORITY_CLASSES, URGENT_LEVEL
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_step, waited_us
 from gpusquad.registry import register
 
-_BELOW_URGENT = PRIORITY_CLASSES[URGENT] - 1
+_STEPS = tuple(level for level in PRIORITY_CLASSES.values() if level < URGENT_LEVEL)
+"""Levels to which waiting raises a job, never to urgent: only users assign that class."""
 
 
 @register("order", "urgent")
 @dataclass(frozen=True)
 class PriorityClass(OrderPolicy):
-    """Highest priority class first, then by submit time. Each age_s of waiting raises a job by one class."""
+    """Highest priority first, then by submit time. Each age_s of waiting raises a job to the next class."""
 
     varies: ClassVar[Varies] = "with_time"
 
@@ -29,8 +31,9 @@ class PriorityClass(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         level = job.priority_level
-        # Waiting raises a job up to high, never to urgent: only users assign that class.
-        if level < _BELOW_URGENT:
-            raised = max(waited_us(job, view), 0) // (self.age_s * US_PER_S)
-            level = min(level + raised, _BELOW_URGENT)
+        raised = int(max(waited_us(job, view), 0) // (self.age_s * US_PER_S))
+        if raised >= len(_STEPS):
+            level = max(level, URGENT_LEVEL - 1)  # ahead of all numbers below urgent, so that none starves it
+        elif above := [step for step in _STEPS if step > level] if raised else []:
+            level = above[min(raised, len(above)) - 1]
         return (-level, job.submitted_us, job.id)

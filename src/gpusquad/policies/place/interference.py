@@ -134,7 +134,7 @@ def _equal(job: Job) -> float:
 
 
 def _by_slo(job: Job) -> float:
-    return _OF_SLO ** (job.priority_level + (job.slo is not None))
+    return _OF_SLO ** (job.card_level + (job.slo is not None))
 
 
 def _by_size(job: Job) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from gpusquad.model.priority import MAX_LEVEL, priority_text
 from gpusquad.server.params import MAX_TIME_S
 
 
@@ -21,6 +22,11 @@ class ApiBody(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+_PRIORITY = {
+    "anyOf": [{"type": "string", "maxLength": 64}, {"type": "integer", "minimum": -MAX_LEVEL, "maximum": MAX_LEVEL}]
+}
+Priority = Annotated[str, BeforeValidator(lambda value: priority_text(value, "")), WithJsonSchema(_PRIORITY)]
+"""The name of a priority class or an integer, in a request. Answers have text: the name, else the number."""
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
 Next = Annotated[str | None, Field(description="Cursor of the next page; null on the last one")]
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gpusquad.model.errors import Invalid
 from gpusquad.server.params import Line
-from gpusquad.server.schemas.base import ApiBody, ApiView, Next, ReasonView
+from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Priority, ReasonView
 from gpusquad.spec.check import check
 from gpusquad.spec.model import JobFile
 from gpusquad.spec.params import MAX_PARAMS, MAX_VALUE_CHARS, PARAM_NAME
@@ -56,7 +56,7 @@ class ChangeRequest(ApiBody):
     """Fields to change; others stay."""
 
     name: Line | None = None
-    priority: Line | None = None
+    priority: Priority | None = Field(None, description="low, normal, high, urgent or an integer")
     queue: Line | None = None
     lane: Line | None = None
     slo: dict[SloName, SloValue] | None = Field(None, description="An empty one removes the SLO")

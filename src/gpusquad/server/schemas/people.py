@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpusquad.server.params import Line, Name
-from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Seconds
+from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Priority, Seconds
 
 RoleName = Literal["admin", "member", "viewer"]
-PriorityName = Literal["low", "normal", "high", "urgent"]
 Scope = Literal["read", "submit", "admin"]
 NoticeState = Literal["waiting", "sent", "dead"]
 OwnMaxPriority = Annotated[
-    PriorityName | None, Field(description="Highest priority class of the user's jobs; null: that of the tenant")
+    Priority | None,
+    Field(description="Highest priority of the user's jobs, by name or as an integer; null: that of the tenant"),
 ]
 OwnMayChooseLane = Annotated[
     bool | None, Field(description="Whether the user may choose the lane of a job; null: as the tenant")
@@ -34,7 +34,7 @@ class Me(ApiView):
     role: RoleName
     scopes: list[str]
     is_admin: bool
-    max_priority: PriorityName | None = Field(description="Highest priority class of the caller's jobs; null: any")
+    max_priority: str | None = Field(description="Highest priority of the caller's jobs; null: any")
     may_choose_lane: bool = Field(description="Whether the caller may choose the lane of a job")
     token: TokenFacts
 
@@ -49,8 +49,8 @@ class TenantRequest(ApiBody):
     run_as: Annotated[str, Field(pattern=r"^[0-9]{1,10}(:[0-9]{1,10})?$")] | None = Field(
         None, description="UID:GID of its tasks, if the service runs as root"
     )
-    max_priority: PriorityName = Field(
-        "normal", description="Highest priority class of its users' jobs. Administrators have no maximum"
+    max_priority: Priority = Field(
+        "normal", description="Highest priority of its users' jobs, by name or as an integer. Administrators have none"
     )
     may_choose_lane: bool = Field(False, description="Whether its users may choose the lane of a job")
 
@@ -68,7 +68,7 @@ class TenantView(ApiView):
     max_pending: int | None
     on_hang: str
     run_as: str | None
-    max_priority: PriorityName
+    max_priority: str
     may_choose_lane: bool
 
 
@@ -102,7 +102,7 @@ class UserView(ApiView):
     tenant: str
     role: RoleName
     disabled: bool
-    max_priority: OwnMaxPriority
+    max_priority: str | None
     may_choose_lane: OwnMayChooseLane
 
 

@@ -13,8 +13,8 @@ from gpusquad.core.ports import AttemptEnded, AttemptStarted, Engine, GangStoppi
 from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.codec import job_from_dict, job_to_dict
-from gpusquad.model.job import DEFAULT_PRIORITY
 from gpusquad.model.prediction import Predictor
+from gpusquad.model.priority import DEFAULT_PRIORITY
 from gpusquad.server.answers import (
     JobChange,
     Who,

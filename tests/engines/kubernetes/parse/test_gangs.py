@@ -60,7 +60,7 @@ def test_job_has_all_attributes_of_its_pods():
             main,
             annotations=annotations,
             owner=OWNER,
-            priority=10,
+            priority=1000,
             activeDeadlineSeconds=7200,
         )
         for i in range(2)
@@ -97,8 +97,8 @@ def test_submit_time_is_that_of_the_first_pod():
 
 @pytest.mark.parametrize(
     ("values", "name"),
-    [((-5, -1), "low"), ((None,), "normal"), ((0, -7), "normal"), ((0, 1), "high"), ((999_999,), "high"),
-     ((1_000_000,), "urgent"), ((2_000_000_000, -1), "urgent")],
+    [((-1000, -1001), "low"), ((-5, -1), "-1"), ((None,), "normal"), ((0, -7), "normal"), ((0, 1), "1"),
+     ((999_999,), "999999"), ((1_000_000,), "urgent"), ((2_000_000_000, -1), "2000000000")],
 )  # fmt: skip
 def test_priority_comes_from_the_highest_pod_priority(values: tuple[int | None, ...], name: str):
     pods = [pod(f"p{i}", priority=value) for i, value in enumerate(values)]
@@ -108,15 +108,15 @@ def test_priority_comes_from_the_highest_pod_priority(values: tuple[int | None, 
 def test_priority_class_name_is_used_without_a_priority_value():
     assert complete_gang(group(1), pod(priorityClassName="system-node-critical")).job.priority == "urgent"
     assert complete_gang(group(1), pod(priorityClassName="batch")).job.priority == "normal"
-    assert complete_gang(group(1), pod(priorityClassName="system-node-critical", priority=-1)).job.priority == "low"
+    assert complete_gang(group(1), pod(priorityClassName="system-node-critical", priority=-1)).job.priority == "-1"
 
 
 def test_priority_of_the_group_takes_precedence():
-    assert complete_gang(group(1, priority=-1), pod(priority=5)).job.priority == "low"
+    assert complete_gang(group(1, priority=-1), pod(priority=5)).job.priority == "-1"
 
 
-@pytest.mark.parametrize(("value", "of_cluster"), [(None, "normal"), (-5, "low"), (7, "high"), (2_000_000, "urgent")])
-@pytest.mark.parametrize("annotation", ["", "low", "normal", "urgent"])
+@pytest.mark.parametrize(("value", "of_cluster"), [(None, "normal"), (-5, "-5"), (7, "7"), (1_000_000, "urgent")])
+@pytest.mark.parametrize("annotation", ["", "low", "normal", "urgent", "70"])
 def test_priority_of_the_cluster_is_told_apart_from_the_annotation(
     value: int | None, of_cluster: str, annotation: str
 ) -> None:
@@ -124,7 +124,7 @@ def test_priority_of_the_cluster_is_told_apart_from_the_annotation(
     gang = complete_gang(group(1), pod(priority=value, annotations=annotations))
     assert (gang.job.priority, gang.cluster_priority) == (annotation or of_cluster, of_cluster)
     of_group = complete_gang(group(1, priority=7), pod(priority=value, annotations=annotations))
-    assert of_group.cluster_priority == "high"
+    assert of_group.cluster_priority == "7"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@ import type { Schemas } from "../../api/client";
 import { useTexts } from "../../i18n";
 import { Field } from "../../ui/Field";
 import { EditDialog, errorAt } from "./EditDialog";
+import { choices, shown } from "./priorities";
 import type { Tenant } from "./Tenants";
 import { text } from "./texts";
 
 type Body = Schemas["NewTenant"];
-export const PRIORITIES = ["low", "normal", "high", "urgent"] as const;
 interface Props {
   tenant: Tenant | null;
   error: unknown;
@@ -69,7 +69,7 @@ export function TenantDialog({ tenant, error, isBusy, onSave, onClose }: Props) 
       <Field label={t("maxPriority")} error={errorAt(error, "max_priority")}>
         {(control) => (
           <select {...control} value={body.max_priority} onChange={(event) => put({ max_priority: event.target.value as Body["max_priority"] })}>
-            {PRIORITIES.map((name) => <option key={name} value={name}>{t(`priority.${name}`)}</option>)}
+            {choices(tenant?.max_priority).map((name) => <option key={name} value={name}>{shown(name, t)}</option>)}
           </select>
         )}
       </Field>

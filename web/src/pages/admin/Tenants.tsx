@@ -10,6 +10,7 @@ import { ErrorBox } from "../../ui/ErrorBox";
 import { Panel } from "../../ui/Panel";
 import { toast } from "../../ui/Toast";
 import { TenantDialog } from "./TenantDialog";
+import { shown } from "./priorities";
 import { text } from "./texts";
 
 export type Tenant = Schemas["TenantView"];
@@ -30,7 +31,7 @@ export function Tenants() {
     { name: t("limit"), isNumber: true, cell: (row) => row.limit_gpus ?? "–" },
     { name: t("reclaim"), isNumber: true, cell: (row) => (row.reclaim_s ? span(row.reclaim_s) : "–") },
     { name: t("maxPending"), isNumber: true, cell: (row) => row.max_pending ?? "–" },
-    { name: t("maxPriority"), cell: (row) => t(`priority.${row.max_priority}`) },
+    { name: t("maxPriority"), cell: (row) => shown(row.max_priority, t) },
     { name: t("lanes"), cell: (row) => t(row.may_choose_lane ? "lanes.any" : "lanes.byRule") },
     { name: t("onHang"), cell: (row) => t(row.on_hang === "stop" ? "hang.stop" : "hang.warn") },
   ];

@@ -12,7 +12,7 @@ import { Panel } from "../../ui/Panel";
 import { toast } from "../../ui/Toast";
 import styles from "./Admin.module.css";
 import { EditDialog, errorAt } from "./EditDialog";
-import { PRIORITIES } from "./TenantDialog";
+import { choices, shown } from "./priorities";
 import { useTenants } from "./Tenants";
 import { text } from "./texts";
 
@@ -36,7 +36,7 @@ export function Users() {
     { name: t("role"), cell: (row) => <Badge tone={row.role === "admin" ? "accent" : "plain"}>{common(`role.${row.role}`)}</Badge> },
     {
       name: t("maxPriority"),
-      cell: (row) => (row.role === "admin" ? t("priority.any") : row.max_priority ? t(`priority.${row.max_priority}`) : t("asTenant")),
+      cell: (row) => (row.role === "admin" ? t("priority.any") : row.max_priority ? shown(row.max_priority, t) : t("asTenant")),
     },
     {
       name: t("lanes"),
@@ -108,7 +108,7 @@ function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
                 onChange={(event) => put({ max_priority: (event.target.value || null) as User["max_priority"] })}
               >
                 <option value="">{t("asTenant")}</option>
-                {PRIORITIES.map((name) => <option key={name} value={name}>{t(`priority.${name}`)}</option>)}
+                {choices(user.max_priority).map((name) => <option key={name} value={name}>{shown(name, t)}</option>)}
               </select>
             )}
           </Field>

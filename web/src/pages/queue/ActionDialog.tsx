@@ -64,6 +64,7 @@ function Menu({ row, onStep, onChange, onClose }: MenuProps) {
           {t("act.priority")}
           <select value={priority} onChange={(event) => setPriority(event.target.value)} autoFocus>
             {PRIORITY_NAMES.map((name) => <option key={name} value={name}>{t(`priority.${name}`)}</option>)}
+            {!PRIORITY_NAMES.some((name) => name === row.priority) && <option value={row.priority}>{row.priority}</option>}
           </select>
         </label>
         <label>

@@ -27,10 +27,10 @@ test("every word of a search must be found", () => {
 });
 
 test("sorting is stable, with numbers by value and priorities by rank", () => {
-  const rows = [row("a", { gpus: 10 }), row("b", { gpus: 9, priority: "urgent" }), row("c", { gpus: 10, priority: "low" })];
-  expect(ids(sorted(rows, { by: "gpus", isDown: false }))).toBe("b a c");
-  expect(ids(sorted(rows, { by: "gpus", isDown: true }))).toBe("a c b");
-  expect(ids(sorted(rows, { by: "priority", isDown: true }))).toBe("b a c");
+  const rows = [row("a", { gpus: 10 }), row("b", { gpus: 9, priority: "urgent" }), row("c", { gpus: 10, priority: "low" }), row("d", { gpus: 10, priority: "70" })];
+  expect(ids(sorted(rows, { by: "gpus", isDown: false }))).toBe("b a c d");
+  expect(ids(sorted(rows, { by: "gpus", isDown: true }))).toBe("a c d b");
+  expect(ids(sorted(rows, { by: "priority", isDown: true }))).toBe("b d a c");
 });
 
 test("numbers in names are sorted by value", () => {

@@ -67,7 +67,8 @@ export function filtered(rows: readonly Row[], filter: Filter): Row[] {
   );
 }
 
-const PRIORITIES: Record<string, number> = { low: 0, normal: 1, high: 2, urgent: 3 };
+/** Named priorities; others are integers. */
+const PRIORITIES: Record<string, number> = { low: -1000, normal: 0, high: 1000, urgent: 1_000_000 };
 export const PRIORITY_NAMES = ["low", "normal", "high", "urgent"] as const;
 
 const names = new WeakMap<Row, string>();
@@ -88,7 +89,7 @@ const KEYS: Record<Exclude<Column, "position">, (row: Row) => string | number> =
   reason: (row) => row.reason?.message ?? row.cause,
   eta: (row) => row.started_s ?? row.eta_s ?? row.promised_s ?? Number.MAX_VALUE,
   gpus: (row) => row.gpus,
-  priority: (row) => PRIORITIES[row.priority] ?? 1,
+  priority: (row) => PRIORITIES[row.priority] ?? Number(row.priority),
   tenant: (row) => row.tenant,
   user: (row) => row.user,
   submitted: (row) => row.submitted_s,

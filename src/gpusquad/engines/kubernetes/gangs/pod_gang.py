@@ -15,7 +15,8 @@ from gpusquad.core.ports import TaskEnd
 from gpusquad.engines.kubernetes.parse.groups import ALONE, Membership
 from gpusquad.kube.names import JOB
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, uid_of
-from gpusquad.model.job import DEFAULT_PRIORITY, Job, Request
+from gpusquad.model.job import Job, Request
+from gpusquad.model.priority import DEFAULT_PRIORITY
 from gpusquad.model.sharing_params import SharingParams
 
 RUNNING, SUCCEEDED, FAILED, DELETED = "Running", "Succeeded", "Failed", "deleted"

@@ -35,7 +35,8 @@ from gpusquad.kube.errors import UnsupportedField
 from gpusquad.kube.names import JOB, LANE, QUEUE, SCHEDULER
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import DEFAULT_PRIORITY, Job, Request, Role
+from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.priority import DEFAULT_PRIORITY
 
 MAX_ROLES = 256
 ANY = ""

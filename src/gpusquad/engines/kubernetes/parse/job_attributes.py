@@ -22,12 +22,10 @@ from gpusquad.kube.names import (
 )
 from gpusquad.kube.objects import Object, annotations_of, controller_of, namespace_of
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Slo
+from gpusquad.model.job import Checkpoint, Slo
+from gpusquad.model.priority import URGENT_LEVEL, name_of, priority_text
 from gpusquad.model.slo_text import slo_from_text
 from gpusquad.model.units import US_PER_S
-
-URGENT_FROM = 1_000_000
-"""Lowest Kubernetes priority that is urgent. Below 0 is low, 0 is normal, from 1 to here is high."""
 
 
 def job_annotations(membership: Membership, pods: Sequence[Object]) -> Mapping[str, str]:
@@ -55,32 +53,29 @@ def created_us(pod: Object) -> int:
 
 
 def priority_of(membership: Membership, annotations: Mapping[str, str], pods: Sequence[Object]) -> str:
-    """The priority class of the annotation, else the one that the cluster grants."""
-    name = text_of(annotations, PRIORITY)
-    if name:
-        if name not in PRIORITY_CLASSES:
-            raise MalformedField(at(PRIORITY), f"{short(name)} is none of {', '.join(PRIORITY_CLASSES)}")
-        return name
+    """The priority of the annotation, else the one that the cluster grants."""
+    text = text_of(annotations, PRIORITY)
+    if text:
+        try:
+            return priority_text(text, at(PRIORITY))
+        except Invalid as error:
+            raise MalformedField(error.field, error.problem, error.cure) from None
     return cluster_priority_of(membership, pods)
 
 
 def cluster_priority_of(membership: Membership, pods: Sequence[Object]) -> str:
-    """The priority class that the cluster grants by a PriorityClass: the group's, else the highest of its pods."""
+    """The priority that the cluster grants by a PriorityClass: the group's, else the highest of its pods."""
     value = membership.priority
     if value is None:
         value = max(map(_priority, pods))
-    if value < 0:
-        return "low"
-    if value == 0:
-        return "normal"
-    return "high" if value < URGENT_FROM else "urgent"
+    return name_of(value)
 
 
 def _priority(pod: Object) -> int:
     """Admission resolves class names to numbers. Without admission, only the system classes are known."""
     value = pod["spec"].get("priority")
     if value is None and (pod["spec"].get("priorityClassName") or "").startswith("system-"):
-        return URGENT_FROM
+        return URGENT_LEVEL
     return value or 0
 
 

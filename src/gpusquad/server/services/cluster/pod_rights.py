@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpusquad.model.job import DEFAULT_PRIORITY, PRIORITY_CLASSES, Job
+from gpusquad.model.job import Job
+from gpusquad.model.priority import highest, level_of, lowest
 from gpusquad.server.services.jobs.rights import rights_of_tenant
 from gpusquad.server.services.runtime.tenants import TenantCache
 
@@ -19,7 +20,7 @@ class PodRights:
     """Used inside a pass."""
 
     def __init__(self, tenants: TenantCache, cluster_priority: Callable[[str], str]) -> None:
-        """``cluster_priority``: the priority class that the cluster grants to the pods of a job, by its id."""
+        """``cluster_priority``: the priority that the cluster grants to the pods of a job, by its id."""
         self._tenants = tenants
         self._cluster_priority = cluster_priority
         self._reported: dict[str, tuple[str, str]] = {}
@@ -33,8 +34,7 @@ class PodRights:
         if not rights.allows_priority(priority):
             granted = [rights.max_priority or priority, self._granted_by_cluster(found.id)]
             granted += [] if before is None else [before.priority]
-            highest = max((name for name in granted if name), key=PRIORITY_CLASSES.__getitem__)
-            priority = min(priority, highest, key=PRIORITY_CLASSES.__getitem__)
+            priority = lowest(priority, highest(*filter(None, granted)))
         if priority != found.priority:
             reasons.append(
                 f"priority {found.priority} is above the maximum of tenant {found.tenant}, which is "
@@ -56,7 +56,7 @@ class PodRights:
     def _granted_by_cluster(self, job_id: str) -> str:
         """Empty: the pods have no PriorityClass that raises their priority."""
         name = self._cluster_priority(job_id)
-        return name if PRIORITY_CLASSES[name] > PRIORITY_CLASSES[DEFAULT_PRIORITY] else ""
+        return name if level_of(name) > 0 else ""
 
     def _news(self, found: Job, reason: str) -> str:
         asked = (found.priority, found.lane)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.model.job import DEFAULT_PRIORITY, PRIORITY_CLASSES, Job
+from gpusquad.model.job import Job
+from gpusquad.model.priority import DEFAULT_PRIORITY, is_priority, level_of
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Forbidden
 from gpusquad.store.people import TenantRow
@@ -19,14 +20,14 @@ class Rights:
     """What a user may choose for a job."""
 
     max_priority: str | None
-    """Highest priority class. None: every one."""
+    """Highest priority, by name or as a number. None: every one."""
     may_choose_lane: bool
 
     def allows_priority(self, priority: str) -> bool:
-        """Whether the class is not above the maximum. An unknown class is left to the checks of its field."""
-        if self.max_priority is None or priority not in PRIORITY_CLASSES:
+        """Whether the priority is not above the maximum. An invalid one is left to the checks of its field."""
+        if self.max_priority is None or not is_priority(priority):
             return True
-        return PRIORITY_CLASSES[priority] <= PRIORITY_CLASSES[self.max_priority]
+        return level_of(priority) <= level_of(self.max_priority)
 
 
 UNLIMITED = Rights(None, True)

@@ -41,7 +41,7 @@ class SharingUpdates:
 
     def of(self, row: JobRow, job: Job) -> SharingParams:
         plain = SharingParams(
-            self._tenants.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row),
+            self._tenants.weight(row.tenant), job.card_level, job.slo, self._remaining_us(row),
             memory_of(job, row, self._context.fixed),
         )  # fmt: skip
         if self._known is None or self._known.is_empty or not job.app:
