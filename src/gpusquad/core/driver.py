@@ -192,7 +192,7 @@ class Driver:
             self._refused = [one for one in self._refused if one.job_id != event.job_id]
 
     def _policies_changed(self, event: PoliciesChanged) -> None:
-        self.state = with_policies(self.state, event.policies)
+        self.state = with_policies(self.state, event.policies, event.why)
 
     def _windows_changed(self, event: WindowsChanged) -> None:
         self.state.timeline.windows = list(event.windows)

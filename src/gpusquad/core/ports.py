@@ -82,6 +82,7 @@ class PoliciesChanged:
     """The policies or tenants changed. Running jobs continue."""
 
     policies: Any
+    why: str = "the policies changed"
 
 
 @dataclass(frozen=True, slots=True)

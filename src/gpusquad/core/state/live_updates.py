@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -73,12 +73,27 @@ def update_predicted_end(state: SchedulerState, event: EndPredicted) -> None:
         state.move_end(event.job_id, end_us, event.why)
 
 
-def with_policies(state: SchedulerState, policies: Policies) -> SchedulerState:
-    """The same state under other policies, without reservations: these belong to an order and a plan."""
-    other = _like(state, state.space.fixed.cluster, policies, "the policies changed")
+def with_policies(state: SchedulerState, policies: Policies, why: str = "the policies changed") -> SchedulerState:
+    """The same state under other policies, without reservations: these belong to an order and a plan. A promised start
+    stays a commitment unless the new order lets another pending job go ahead of its job."""
+    other = _like(state, state.space.fixed.cluster, policies, why)
     other.space.allowed = state.space.allowed
     _move_in(state, other, lambda placement: placement)
+    other.committed_us = {
+        job_id: state.committed_us[job_id] for job_id in _not_passed(state, other) if job_id in state.committed_us
+    }
     return other
+
+
+def _not_passed(state: SchedulerState, other: SchedulerState) -> Iterator[str]:
+    """Pending jobs that have no job ahead of them that was behind them before."""
+    before = {waiting.job.id: position for position, waiting in enumerate(state.queue)}
+    last = -1
+    for waiting in other.queue:
+        position = before[waiting.job.id]
+        if position > last:
+            yield waiting.job.id
+        last = max(last, position)
 
 
 def with_cluster(state: SchedulerState, cluster: Cluster) -> SchedulerState:
