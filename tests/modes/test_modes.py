@@ -9,7 +9,7 @@ from gpusquad.core.state.policies import PreemptionConfig
 from gpusquad.model.errors import Invalid
 from gpusquad.modes import load_lanes, load_mode, mode_names
 
-BUILT_IN = ("fair", "fifo", "hybrid", "jct", "predictive", "predictive-fifo", "slo", "standard")
+BUILT_IN = ("auto", "fair", "fifo", "hybrid", "jct", "predictive", "predictive-fifo", "slo", "standard")
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,10 @@ class Overrides:
     def parts(self) -> dict[str, str]:
         return {name: value for name in PARTS if (value := getattr(self, name)) is not None}
 
+    def policies(self, mode: Mode) -> Policies:
+        """Those of the mode, with the replaced parts."""
+        return mode.policies(**self.parts, **self.surroundings(mode))
+
     def surroundings(self, mode: Mode) -> dict[str, Any]:
         changed: dict[str, Any] = {"lanes": self._lanes(mode)}
         if self.preempt is not None:
@@ -53,6 +57,11 @@ class PolicyChoice:
     label: str
     policies: Policies
     mode: Mode
+    overrides: Overrides = Overrides()
+
+    def policies_of(self, mode: Mode) -> Policies:
+        """Policies of a mode that an automatic mode chose, with the same parts replaced."""
+        return self.overrides.policies(mode)
 
 
 def choices(text: str, several: bool, overrides: Overrides) -> list[PolicyChoice]:
@@ -83,7 +92,7 @@ def split(text: str) -> list[str]:
 def _entry(text: str, overrides: Overrides) -> PolicyChoice:
     if "+" not in text:
         mode = load_mode(text)
-        return PolicyChoice(mode.name, mode.policies(**overrides.parts, **overrides.surroundings(mode)), mode)
+        return PolicyChoice(mode.name, overrides.policies(mode), mode, overrides)
     parts = [part.strip() for part in text.split("+")]
     if len(parts) > len(PARTS) or not all(parts):
         raise Invalid("compare", f"cannot read {text!r}", "write order+plan+place, for example fifo+easy+binpack")
@@ -94,6 +103,6 @@ def _entry(text: str, overrides: Overrides) -> PolicyChoice:
 
 def _mode(name: str, overrides: Overrides) -> PolicyChoice:
     mode = load_mode(name)
-    policies = mode.policies(**overrides.parts, **overrides.surroundings(mode))
+    policies = overrides.policies(mode)
     label = "+".join(policies.names[part] for part in PARTS) if overrides.parts else mode.name
-    return PolicyChoice(label, policies, mode)
+    return PolicyChoice(label, policies, mode, overrides)

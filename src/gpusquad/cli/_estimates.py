@@ -31,7 +31,11 @@ class EstimateSource:
         """Fields of a scenario. Each scenario gets an untrained predictor, so that runs can be compared."""
         if self.kind != "predict":
             return {"forecast": user if self.kind == "user" else exact}
-        return PredictorFeed(self.predictor, self.uses).parts()
+        return self.feed().parts()
+
+    def feed(self) -> PredictorFeed:
+        """An untrained predictor."""
+        return PredictorFeed(self.predictor, self.uses)
 
 
 def choose_estimates(

@@ -13,6 +13,7 @@ import typer
 from gpusquad.cli._console import output
 from gpusquad.cli._simulation import SimulationInput
 from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.sim.metrics import Summary, summarise
 from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.report import text
@@ -56,24 +57,30 @@ def show(work: SimulationInput, results: Sequence[SimulationResult], files: File
     summaries = [summarise(result) for result in results]
     written = files.write(results)
     if as_json:
-        typer.echo(json.dumps(_plain(work, summaries), indent=2, allow_nan=False))
+        typer.echo(json.dumps(_plain(work, results, summaries), indent=2, allow_nan=False))
         return
     console = output()
     console.print(_heading(work), markup=False)
     print_summary(summaries, console)
+    for line in _modes(results):
+        console.print(line, markup=False)
     for note in _notes(work, results):
         console.print(note, markup=False, style="yellow")
     for path in written:
         console.print(f"Wrote {path}", markup=False, soft_wrap=True)
 
 
-def _plain(work: SimulationInput, summaries: Sequence[Summary]) -> dict:
+def _plain(work: SimulationInput, results: Sequence[SimulationResult], summaries: Sequence[Summary]) -> dict:
     return {
         "trace": str(work.path), "format": work.trace.format, "jobs": len(work.jobs),
         "skipped_lines": work.trace.skipped_count, "skipped": work.trace.skipped,
         "estimates": dict(zip(("kind", "why"), work.estimates, strict=True)),
         "slowed_by": work.slowed_by or None,
-        "results": [summary.to_dict() for summary in summaries],
+        "results": [
+            summary.to_dict()
+            | {"modes": [{"at_s": at_us / US_PER_S, "mode": mode, "why": why} for at_us, mode, why in result.modes]}
+            for result, summary in zip(results, summaries, strict=True)
+        ],
     }  # fmt: skip
 
 
@@ -85,6 +92,15 @@ def _heading(work: SimulationInput) -> str:
     if work.slowed_by:
         lines.append(f"shared cards: slowdown from {work.slowed_by}")
     return "\n".join(lines) + "\n"
+
+
+def _modes(results: Sequence[SimulationResult]) -> list[str]:
+    """What automatic modes chose."""
+    return [
+        f"{result.label}: {mode} from {show_us(at_us)}, because {text.plain(why, 200)}"
+        for result in results
+        for at_us, mode, why in result.modes
+    ]
 
 
 def _notes(work: SimulationInput, results: Sequence[SimulationResult]) -> list[str]:

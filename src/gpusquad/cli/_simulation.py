@@ -18,11 +18,13 @@ from gpusquad.model.cluster import Cluster, MaintenanceWindow
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
 from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.modes import AutomaticMode, Mode
 from gpusquad.sim.clusters import load_cluster
 from gpusquad.sim.colocation import PairTable, load_pairs
 from gpusquad.sim.fill import demand_of
 from gpusquad.sim.incidents import load_incidents
 from gpusquad.sim.outcome import SimulationResult
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import EventOrder, Scenario, simulate
 from gpusquad.sim.slowdown import by_pairs, by_profile, by_workload, save_slowdown
 from gpusquad.sim.traces import Trace, TraceJob, read
@@ -141,8 +143,11 @@ def run(
 def _run_one(
     work: SimulationInput, choice: PolicyChoice, event_order: EventOrder, snapshot: SnapshotRequest | None
 ) -> SimulationResult:
+    source = work.estimate_sources[choice.label]
+    feed = source.feed() if source.kind == "predict" else None
+    automatic = _automatic(work, choice, feed) if choice.mode.rules is not None else None
     scenario = Scenario(
-        cluster=work.cluster, jobs=work.jobs, **work.estimate_sources[choice.label].parts(), label=choice.label,
+        cluster=work.cluster, jobs=work.jobs, **(feed or source).parts(), label=choice.label, choose=automatic,
         policies=replace(choice.policies, demand=tuple(demand_of(trace.job for trace in work.jobs))),
         windows=work.windows, rate=work.rate, incidents=work.incidents, event_order=event_order,
         before_cycle=(lambda state, now_us: snapshot.take(state, now_us, work)) if snapshot else None,
@@ -150,4 +155,15 @@ def _run_one(
     with progress(choice.label, len(work.jobs)) as advance:
         result = simulate(scenario, advance)
     result.skipped_lines = work.trace.skipped_count
+    result.modes = [(one.at_us, one.mode, one.why) for one in automatic.chosen] if automatic is not None else []
     return result
+
+
+def _automatic(work: SimulationInput, choice: PolicyChoice, feed: PredictorFeed | None) -> AutomaticMode:
+    demand = tuple(demand_of(trace.job for trace in work.jobs))
+
+    def use_quantiles(mode: Mode) -> None:
+        if feed is not None:
+            feed.uses = mode.uses
+
+    return AutomaticMode(choice.mode, lambda mode: replace(choice.policies_of(mode), demand=demand), use_quantiles)

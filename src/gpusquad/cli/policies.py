@@ -78,7 +78,8 @@ def _plain(known: list[RegistryEntry], modes: list[Mode]) -> dict:
         ],
         "modes": [
             {"name": mode.name, "summary": mode.summary, "order": mode.order, "plan": mode.plan, "place": mode.place,
-             "divide": mode.divide, "preempt": mode.preemption.by}
+             "divide": mode.divide, "preempt": mode.preemption.by,
+             "chooses": list(mode.rules.modes) if mode.rules is not None else []}
             for mode in modes
         ],
     }  # fmt: skip
@@ -98,7 +99,7 @@ def _show(known: list[RegistryEntry], modes: list[Mode], console: Console) -> No
         rows = [(one.name, one.summary, _parameters(one)) for one in known if one.kind == kind]
         console.print(_table(f"{kind}: {PURPOSES.get(kind, '')}", ("name", "description", "parameters"), rows))
     if modes:
-        rows = [(m.name, m.summary, f"{m.order} · {m.plan} · {m.place}{_preempt(m)}") for m in modes]
+        rows = [(m.name, m.summary, _parts(m)) for m in modes]
         console.print(_table("mode: a named set of policies", ("name", "description", "order · plan · place"), rows))
     if known:
         console.print("Write parameters after the name: easy:backfill=shortest,reservations=2", style="dim")
@@ -127,6 +128,12 @@ def _choices(annotation: str) -> str:
         return ""
     words = annotation.removeprefix("Literal[").removesuffix("]").replace('"', "").replace("'", "")
     return f" ({' | '.join(word.strip() for word in words.split(','))})"
+
+
+def _parts(mode: Mode) -> str:
+    if mode.rules is not None:
+        return f"chooses {', '.join(mode.rules.modes)}"
+    return f"{mode.order} · {mode.plan} · {mode.place}{_preempt(mode)}"
 
 
 def _preempt(mode: Mode) -> str:

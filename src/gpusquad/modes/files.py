@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Collection
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -23,7 +24,24 @@ DEFAULT_RULES = _BUILTIN / "lanes" / "default.toml"
 
 
 def load_mode(name_or_path: str | Path) -> Mode:
-    """Load a mode by name or from a file."""
+    """Load a mode by name or from a file. An automatic mode gets the policies of its ``otherwise``."""
+    mode = _load(name_or_path)
+    if mode.rules is None:
+        return mode
+    modes = choosable(mode)
+    return replace(modes[mode.rules.otherwise], name=mode.name, summary=mode.summary, rules=mode.rules)
+
+
+def choosable(mode: Mode) -> dict[str, Mode]:
+    """The modes among which an automatic mode chooses, by name."""
+    modes = {name: _load(name) for name in mode.rules.modes} if mode.rules is not None else {}
+    for name, one in modes.items():
+        if one.rules is not None:
+            raise Invalid(f"mode {mode.name}.choose", f"{name!r} is an automatic mode itself", "name another mode")
+    return modes
+
+
+def _load(name_or_path: str | Path) -> Mode:
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = _find(str(name_or_path))

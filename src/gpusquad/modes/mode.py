@@ -9,6 +9,7 @@ from gpusquad.core.state.accounts import TenantQuota
 from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
 from gpusquad.core.state.policies import Policies, PreemptionConfig, make_policies
 from gpusquad.model.prediction import QuantileLevels
+from gpusquad.modes.choice import ModeRules
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Mode:
     preemption: PreemptionConfig = field(default_factory=PreemptionConfig)
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     tenants: tuple[TenantQuota, ...] = ()
+    rules: ModeRules | None = None
+    """Of an automatic mode, which chooses among other modes. Its own policies are those of ``rules.otherwise``."""
 
     def policies(self, **overrides: Any) -> Policies:
         """Create the policies. ``overrides`` replace the mode's own: ``order="las"``, ``lanes=…``."""

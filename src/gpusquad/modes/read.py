@@ -17,6 +17,7 @@ from gpusquad.model.fields import Fields, checked_text
 from gpusquad.model.prediction import QuantileLevels
 from gpusquad.model.priority import priority_text
 from gpusquad.model.units import number
+from gpusquad.modes.choice import GOALS, ModeRule, ModeRules
 from gpusquad.modes.mode import Mode
 
 MAX_ROWS = 10_000
@@ -28,6 +29,9 @@ _PREDICT = ("by", *_QUANTILES, "promise")
 _PREEMPT = ("by", "min_run_s", "most_per_job", "overstay", "lanes")
 _LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible", "limit_ratio")
 _TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
+_AUTOMATIC = ("version", "summary", "choose")
+_CHOOSE = ("otherwise", "settle", "dwell", "changes_per_day", "rules")
+_RULE = ("goal", "mode", "least", "keep")
 _BY = ("none", "priority", "order")
 _OVERSTAY = ("never", "checkpointed", "always")
 
@@ -38,7 +42,13 @@ Named = TypeVar("Named", Lane, TenantQuota)
 
 
 def mode_from_dict(data: dict, name: str) -> Mode:
-    """A checked mode from the data of its file."""
+    """A checked mode from the data of its file. Of an automatic mode, only the rules are read."""
+    if isinstance(data, dict) and "choose" in data:
+        fields = Fields(data, f"mode {name}", _AUTOMATIC)
+        fields.version()
+        return Mode(
+            name, fields.text("summary"), rules=_rules(Fields(fields.raw("choose"), fields.at("choose"), _CHOOSE))
+        )
     fields = Fields(data, f"mode {name}", _MODE)
     fields.version()
     plain = Mode(name)
@@ -78,6 +88,34 @@ def with_preemptible(lanes: tuple[Lane, ...], names: Collection[str], field: str
         if name not in known:
             raise Invalid(field, f"lane {name!r} does not exist", _choose(name, known))
     return tuple(replace(lane, preemptible=lane.name in names) for lane in lanes)
+
+
+def _rules(fields: Fields) -> ModeRules:
+    plain = ModeRules((), "")
+    return ModeRules(
+        rules=tuple(
+            _rule(Fields(row, f"{fields.at('rules')}[{index}]", _RULE))
+            for index, row in enumerate(fields.rows("rules", MAX_ROWS) if "rules" in fields else ())
+        ),
+        otherwise=fields.text("otherwise", required=True),
+        settle_us=fields.us("settle", plain.settle_us),
+        dwell_us=fields.us("dwell", plain.dwell_us),
+        changes_per_day=fields.whole("changes_per_day", plain.changes_per_day, low=1, high=MAX_ROWS),
+    )
+
+
+def _rule(fields: Fields) -> ModeRule:
+    goal = cast(Any, fields.choice("goal", "", GOALS))
+    read = _number if goal == "fairness" else _ratio
+    least = read(fields, "least", 0.0)
+    keep = read(fields, "keep", least)
+    if keep > least:
+        raise Invalid(fields.at("keep"), "is greater than least", "the mode would leave as soon as it came into force")
+    return ModeRule(goal, fields.text("mode", required=True), least, keep)
+
+
+def _ratio(fields: Fields, name: str, default: float) -> float:
+    return cast(float, fields.ratio(name, default))
 
 
 def _spec(fields: Fields, kind: str, default: str) -> str:

@@ -80,3 +80,5 @@ class SimulationResult:
     head_delay_us: dict[str, int] = field(default_factory=dict)
     """For each head of the queue: how much later it started than if no job behind it had started before it."""
     skipped_lines: int = 0
+    modes: list[tuple[int, str, str]] = field(default_factory=list)
+    """(time, mode, why) for each mode that an automatic mode chose."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpusquad.core.driver import Driver
-from gpusquad.core.ports import CardChanged, Event, JobSubmitted, RunTimePredicted
+from gpusquad.core.ports import CardChanged, Event, JobSubmitted, PoliciesChanged, RunTimePredicted
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.model.cluster import Cluster, MaintenanceWindow
@@ -60,6 +60,9 @@ class Scenario:
     before_cycle: Callable[[SchedulerState, int], None] | None = None
     """Called with the state after all events of an instant and before the cycle. Snapshots are taken here."""
     on_cycle: Callable[[SchedulerState, int], None] | None = None
+    choose: Callable[[SchedulerState, int], tuple[Policies, str] | None] | None = None
+    """Called before each cycle. Returns the policies from now on and why, or None: unchanged. Pending jobs are then
+    predicted again, because other policies may use other quantiles."""
     names: dict[str, str] = field(default_factory=dict)
 
 
@@ -97,16 +100,21 @@ class _Simulation:
         self.outcomes = {t.job.id: Outcome(t.job, t.run_us) for t in scenario.jobs}
         self.traces = {t.job.id: t for t in scenario.jobs}
         believed = scenario.rate if scenario.belief is None else scenario.belief
-        self.state = SchedulerState(scenario.cluster, scenario.policies, scenario.windows, believed)
-        fixed = self.state.space.fixed
+        state = SchedulerState(scenario.cluster, scenario.policies, scenario.windows, believed)
+        fixed = state.space.fixed
         gpu_models = [fixed.models[model] for model in fixed.card_model.tolist()]
         self.engine = SimEngine(self.traces, self.outcomes, scenario.rate, gpu_models, scenario.suspends)
-        self.state.suspends = scenario.suspends
+        state.suspends = scenario.suspends
         if scenario.incidents:
             self.engine.track_cards()
-        self.driver = Driver(self.state, self.engine.carry_out)
+        self.driver = Driver(state, self.engine.carry_out)
         self.samples = ClusterSamples()
         self.done = 0
+
+    @property
+    def state(self) -> SchedulerState:
+        """The driver's: a change of policies replaces it."""
+        return self.driver.state
 
     def run(self) -> SimulationResult:
         began = time.perf_counter()
@@ -167,7 +175,19 @@ class _Simulation:
         if not acted:
             self._decide(now_us)
 
+    def _choose_policies(self, now_us: int) -> None:
+        chosen = self.scenario.choose(self.state, now_us) if self.scenario.choose else None
+        if chosen is None:
+            return
+        self.driver.apply(now_us, PoliciesChanged(*chosen))
+        for waiting in list(self.state.queue):
+            if waiting.attempt == 0:
+                self.driver.apply(
+                    now_us, RunTimePredicted(waiting.job.id, self.scenario.forecast(self.traces[waiting.job.id]))
+                )
+
     def _decide(self, now_us: int) -> None:
+        self._choose_policies(now_us)
         if self.scenario.before_cycle:
             self.scenario.before_cycle(self.state, now_us)
         self._tell_starts(self.driver.decide(now_us), now_us)
