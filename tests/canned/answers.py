@@ -46,7 +46,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
     policy = {
         "revision": 7, "mode": "predictive", "order": "sjf", "plan": "easy:backfill=shortest", "place": "binpack",
         "divide": "jct", "preemption": {"by": "priority", "min_run_s": 600.0, "most_per_job": 3},
-        "modes": ["fifo", "fair", "predictive"],
+        "automatic": None, "modes": ["fifo", "fair", "predictive"],
         "since_s": now_s - DAY_S, "by": "root", "note": "after the review",
     }  # fmt: skip
     return {

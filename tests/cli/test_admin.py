@@ -56,6 +56,26 @@ def test_preemption_limit_of_one_is_shown_in_the_singular(service, gsq):
     assert "at most 1 time per job" in gsq("policy").stdout
 
 
+def test_automatic_mode_shows_what_it_chose_and_what_is_next(service, gsq):
+    answer = service.answers["GET", "/policy"][0].body
+    chosen = {
+        "mode": "slo", "since_s": answer["since_s"], "why": "3 of 12 pending and running jobs have a deadline",
+        "changes": 1, "max_changes": 2, "next_mode": "", "next_s": None, "next_why": "",
+    }  # fmt: skip
+    service.set_answers("GET", "/policy", answer | {"mode": "auto", "automatic": chosen})
+    shown = " ".join(gsq("policy").stdout.split())
+    assert "Mode auto (slo), revision 7" in shown
+    assert "because 3 of 12 pending and running jobs have a deadline" in shown
+    assert "1 of at most 2 in 24 hours" in shown
+    assert " next " not in shown
+    assert "auto (slo)" in gsq("status").stdout
+    later = chosen | {"next_mode": "fair", "next_s": answer["since_s"] + 2 * 86_400, "next_why": "two tenants contend"}
+    service.set_answers("GET", "/policy", answer | {"mode": "auto", "automatic": later})
+    shown = " ".join(gsq("policy").stdout.split())
+    assert "next fair in 1 d" in shown
+    assert "if two tenants contend until then" in shown
+
+
 def test_a_preview_that_changes_nothing(service, gsq):
     service.set_answers("POST", "/policy/preview", {"starts": [], "preempted": [], "moved": []})
     assert "No pending job would be affected" in gsq("policy", "preview", "fifo").stdout

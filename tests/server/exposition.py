@@ -50,6 +50,7 @@ def used_meters(answer: MetricsSnapshot | Exception | None = None) -> Meters:
     meters.decided("start")
     meters.decided("preempt")
     meters.started("vision", 42.0)
+    meters.mode_chosen("slo")
     meters.hung("silent")
     meters.forecast_settled(-30.0)
     meters.head_started(12.0)

@@ -23,7 +23,7 @@ DOCUMENTED = {
     "gpusquad_jobs", "gpusquad_queue_depth", "gpusquad_oldest_pending_seconds", "gpusquad_gpus",
     "gpusquad_usable_gang_gpus", "gpusquad_decisions", "gpusquad_cycle_seconds", "gpusquad_job_wait_seconds",
     "gpusquad_forecast_error_seconds", "gpusquad_head_delay_seconds", "gpusquad_http_requests",
-    "gpusquad_http_request_seconds",
+    "gpusquad_http_request_seconds", "gpusquad_mode_changes",
     "gpusquad_notices", "gpusquad_preemptions", "gpusquad_hung_jobs", "gpusquad_build_info",
     "gpusquad_last_cycle_timestamp_seconds", "gpusquad_snapshot_up", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
     "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_SM_CLOCK",
@@ -89,6 +89,7 @@ def test_meters_count_the_events_of_the_scheduler():
     assert {name for name in vars(Observer) if not name.startswith("_")} <= set(vars(Meters))
     assert values(meters, "gpusquad_decisions_total")[("preempt",)] == 1
     assert values(meters, "gpusquad_preemptions_total") == {(): 1}
+    assert values(meters, "gpusquad_mode_changes_total") == {("slo",): 1}
     assert values(meters, "gpusquad_hung_jobs_total") == {("overrun",): 0, ("silent",): 1, ("spinning",): 0}
     assert values(meters, "gpusquad_cycle_seconds_count") == {(): 1}
     assert values(meters, "gpusquad_last_cycle_timestamp_seconds") == {(): 1.7e9}

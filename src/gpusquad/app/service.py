@@ -85,6 +85,7 @@ class Service:
             lambda: self.scheduler.policy_service.divide,
             self.platform.divides,
         )
+        self.scheduler.policy_service.on_chosen = self.divides.follow
         self.platform.set_policy_source(self.divides.policy_of)
         self.meters.watch(self)
         self.retention = RetentionTask(self.database, self.home, self.config.store, self.clock.now_us)

@@ -40,6 +40,17 @@ class AuditPage(TypedDict):
     next: str | None
 
 
+class AutomaticView(TypedDict):
+    mode: str
+    since_s: float
+    why: str
+    changes: int
+    max_changes: int
+    next_mode: str
+    next_s: float | None
+    next_why: str
+
+
 class Bar(TypedDict):
     job: str | None
     name: str | None
@@ -587,6 +598,7 @@ class PolicyView(TypedDict):
     place: str
     divide: str
     preemption: dict[str, Any]
+    automatic: AutomaticView | None
     modes: list[str]
     since_s: float
     by: str

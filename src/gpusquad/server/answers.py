@@ -222,6 +222,24 @@ class ClusterStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class AutomaticStatus:
+    """What an automatic mode chose."""
+
+    mode: str
+    since_us: int
+    why: str
+    changes: int
+    """Changes in the last 24 hours."""
+    max_changes: int
+    """Maximum number of changes in 24 hours."""
+    next_mode: str = ""
+    """Another mode that fits the goals now. Empty: none."""
+    next_us: int | None = None
+    """When that mode comes into force at the earliest, if it still fits then."""
+    next_why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyStatus:
     """Policies in use, and since when."""
 
@@ -237,6 +255,8 @@ class PolicyStatus:
     note: str = ""
     divide: str = "equal"
     """Divide policy of shared cards without a setting of their own."""
+    automatic: AutomaticStatus | None = None
+    """None: the mode is pinned."""
 
 
 @dataclass(frozen=True, slots=True)

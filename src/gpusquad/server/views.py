@@ -9,6 +9,7 @@ from typing import Any
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
+    AutomaticStatus,
     CardStatus,
     CardUser,
     NodeStatus,
@@ -188,10 +189,26 @@ def policy_view(policy: PolicyStatus) -> Plain:
         "place": policy.place,
         "divide": policy.divide,
         "preemption": dict(policy.preemption),
+        "automatic": _automatic_view(policy.automatic),
         "modes": list(policy.modes),
         "since_s": policy.at_us / US_PER_S,
         "by": policy.by,
         "note": policy.note,
+    }
+
+
+def _automatic_view(automatic: AutomaticStatus | None) -> Plain | None:
+    if automatic is None:
+        return None
+    return {
+        "mode": automatic.mode,
+        "since_s": automatic.since_us / US_PER_S,
+        "why": automatic.why,
+        "changes": automatic.changes,
+        "max_changes": automatic.max_changes,
+        "next_mode": automatic.next_mode,
+        "next_s": instant_s(automatic.next_us),
+        "next_why": automatic.next_why,
     }
 
 

@@ -10,6 +10,10 @@ from sqlalchemy import Connection, select
 from gpusquad.store.rows import insert_numbered
 from gpusquad.store.tables import policies
 
+CHOSEN = "chosen"
+"""Setting of the revisions that an automatic mode made: the mode it chose."""
+_MANY = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
@@ -30,6 +34,11 @@ def append(c: Connection, at_us: int, by: str, settings: dict[str, Any], note: s
 def latest(c: Connection) -> PolicyRow | None:
     """The revision in force; None: nothing was ever set."""
     return next(iter(all(c, 1)), None)
+
+
+def latest_by_hand(c: Connection) -> PolicyRow | None:
+    """The last revision that an administrator made. None: there is none."""
+    return next((row for row in all(c, _MANY) if CHOSEN not in row.settings), None)
 
 
 def all(c: Connection, limit: int = 100) -> list[PolicyRow]:  # noqa: A001

@@ -226,7 +226,7 @@ def test_policy_set_while_jobs_run_applies_and_survives_a_restart(world: World) 
         world.scheduler.policy_service.set({"order": "nonsense"}, ADA)
 
 
-@pytest.mark.parametrize("name", ["auto", "hybrid:alpha=0.5"])
+@pytest.mark.parametrize("name", ["priority", "hybrid:alpha=0.5"])
 def test_divide_policy_is_refused_as_a_mode_with_the_option_that_sets_it(world: World, name: str) -> None:
     for change in (lambda: world.scheduler.policy_service.set({"mode": name}, ADA),
                    lambda: world.scheduler.policy_service.preview({"mode": name})):  # fmt: skip
@@ -243,7 +243,7 @@ def test_policy_fields_that_are_not_given_stay_unchanged(world: World) -> None:
 
 
 def test_policy_that_cannot_be_applied_is_not_stored(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(driver, "with_policies", lambda state, policies: 1 / 0)
+    monkeypatch.setattr(driver, "with_policies", lambda state, policies, why: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         world.scheduler.policy_service.set({"order": "sjf"}, ADA)
     assert (world.scheduler.policy_service.status().order, world.scheduler.policy_service.status().revision) == (

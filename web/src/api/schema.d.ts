@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: acc4c9dc6a8dff20
+// mark: d6fbe6ac3ecfb75e
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1343,6 +1343,40 @@ export interface components {
              * @description Cursor of the next page; null on the last one
              */
             next: string | null;
+        };
+        /** AutomaticView */
+        AutomaticView: {
+            /**
+             * Mode
+             * @description The mode that the automatic mode chose
+             */
+            mode: string;
+            /** Since S */
+            since_s: number;
+            /** Why */
+            why: string;
+            /**
+             * Changes
+             * @description Changes in the last 24 hours
+             */
+            changes: number;
+            /**
+             * Max Changes
+             * @description Maximum number of changes in 24 hours
+             */
+            max_changes: number;
+            /**
+             * Next Mode
+             * @description Another mode that fits the goals now; empty if there is none
+             */
+            next_mode: string;
+            /**
+             * Next S
+             * @description When that mode comes into force at the earliest, if it still fits
+             */
+            next_s: number | null;
+            /** Next Why */
+            next_why: string;
         };
         /**
          * Bar
@@ -3215,6 +3249,8 @@ export interface components {
             preemption: {
                 [key: string]: unknown;
             };
+            /** @description What an automatic mode chose; null if the mode is pinned */
+            automatic: components["schemas"]["AutomaticView"] | null;
             /** Modes */
             modes: string[];
             /** Since S */

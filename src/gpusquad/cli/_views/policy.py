@@ -19,12 +19,13 @@ MAX_ROWS = 20
 
 def show_policy(policy: Plain, now_s: float) -> None:
     out = console()
-    heading = Text.assemble("Mode ", (one_line(policy["mode"]), "bold"), f", revision {policy['revision']}")
+    heading = Text.assemble("Mode ", (mode_label(policy), "bold"), f", revision {policy['revision']}")
     if policy["revision"]:  # revision 0 comes from the configuration
         heading.append(f", changed {relative(policy['since_s'], now_s)} by {one_line(policy['by'])}")
     out.print(heading)
     out.print(
         facts([
+            *_automatic(policy.get("automatic"), now_s),
             ("order", policy["order"]),
             ("plan", policy["plan"]),
             ("place", policy["place"]),
@@ -34,6 +35,25 @@ def show_policy(policy: Plain, now_s: float) -> None:
             ("known modes", ", ".join(policy.get("modes") or ())),
         ])
     )  # fmt: skip
+
+
+def mode_label(policy: Plain) -> str:
+    """The mode, and the one that it chose if it is automatic."""
+    chosen = policy.get("automatic")
+    return one_line(policy["mode"]) if chosen is None else f"{one_line(policy['mode'])} ({one_line(chosen['mode'])})"
+
+
+def _automatic(chosen: Plain | None, now_s: float) -> list[tuple[str, str]]:
+    """What an automatic mode chose. Empty: the mode is pinned."""
+    if chosen is None:
+        return []
+    rows = [
+        ("chosen", f"{one_line(chosen['mode'])} since {stamp(chosen['since_s'])}, because {one_line(chosen['why'])}")
+    ]
+    if chosen["next_mode"]:
+        at = UNKNOWN if chosen["next_s"] is None else relative(chosen["next_s"], now_s)
+        rows.append(("next", f"{one_line(chosen['next_mode'])} {at} if {one_line(chosen['next_why'])} until then"))
+    return [*rows, ("changes", f"{chosen['changes']} of at most {chosen['max_changes']} in 24 hours")]
 
 
 def show_preview(preview: Plain, now_s: float) -> None:

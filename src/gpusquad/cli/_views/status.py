@@ -11,6 +11,7 @@ from gpusquad.cli._jobs import words
 from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._tables import console, facts
 from gpusquad.cli._times import relative
+from gpusquad.cli._views.policy import mode_label
 
 Plain = Mapping[str, Any]
 
@@ -27,7 +28,7 @@ def show_status(answer: Plain, now_s: float) -> None:
             ("GPUs", gpus(answer["cluster"])),
             ("gangs", gangs(answer["cluster"])),
             ("jobs", counts(answer["counts"])),
-            ("mode", f"{one_line(policy['mode'])}, revision {policy['revision']}{since}"),
+            ("mode", f"{mode_label(policy)}, revision {policy['revision']}{since}"),
             ("you", f"{one_line(me['user'])} of tenant {one_line(me['tenant'])}, {one_line(me['role'])}"),
         ])
     )  # fmt: skip

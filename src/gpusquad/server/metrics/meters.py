@@ -31,6 +31,7 @@ disable_created_metrics()  # it would add a series for each series
 DECISIONS = frozenset({"start", "preempt", "stop", "refuse", "resize"})
 MAX_TENANT_LABELS = 50
 _MAX_RULES = 20
+_MAX_MODES = 20
 _MAX_ROUTES = 200
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CYCLE_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
@@ -45,6 +46,7 @@ class Meters(Observer):
         self.registry = CollectorRegistry()
         self._now_us = now_us
         self._tenants = BoundedLabels(MAX_TENANT_LABELS)
+        self._mode_names = BoundedLabels(_MAX_MODES)
         self._rules, self._routes = BoundedLabels(_MAX_RULES), BoundedLabels(_MAX_ROUTES)
         self._make_scheduling()
         self._make_serving()
@@ -89,6 +91,10 @@ class Meters(Observer):
         """A head of the queue started, this much later than if no job behind it had started before it."""
         self._head_delays.observe(delay_s)
 
+    def mode_chosen(self, mode: str) -> None:
+        """An automatic mode chose another mode."""
+        self._modes.labels(self._mode_names.of(mode)).inc()
+
     # -- the rest of the service
 
     def notice(self, outcome: NoticeOutcome) -> None:
@@ -116,6 +122,8 @@ class Meters(Observer):
         self._decisions = self._counter("gpusquad_decisions", "Decisions of the scheduler.", "kind", DECISIONS)
         text = "Time from submission to start."
         self._waits = Histogram("gpusquad_job_wait_seconds", text, ["tenant"], buckets=_WAIT_S, registry=self.registry)
+        text = "Changes made by an automatic mode, by the mode that it chose."
+        self._modes = Counter("gpusquad_mode_changes", text, ["mode"], registry=self.registry)
         text = "Jobs that were preempted."
         self._preemptions = Counter("gpusquad_preemptions", text, registry=self.registry)
         self._hung = self._counter(

@@ -120,6 +120,17 @@ class PolicyRequest(ApiBody):
     note: Line = ""
 
 
+class AutomaticView(ApiView):
+    mode: str = Field(description="The mode that the automatic mode chose")
+    since_s: float
+    why: str
+    changes: int = Field(description="Changes in the last 24 hours")
+    max_changes: int = Field(description="Maximum number of changes in 24 hours")
+    next_mode: str = Field(description="Another mode that fits the goals now; empty if there is none")
+    next_s: float | None = Field(description="When that mode comes into force at the earliest, if it still fits")
+    next_why: str
+
+
 class PolicyView(ApiView):
     revision: int
     mode: str
@@ -128,6 +139,7 @@ class PolicyView(ApiView):
     place: str
     divide: str = Field(description="Divide policy of shared cards without a setting of their own")
     preemption: dict[str, Any]
+    automatic: AutomaticView | None = Field(description="What an automatic mode chose; null if the mode is pinned")
     modes: list[str]
     since_s: float
     by: str

@@ -1,12 +1,16 @@
-"""Policies in use, changed at run time as numbered revisions in the store. The store is the authority."""
+"""Policies in use, changed at run time as numbered revisions in the store. The store is the authority.
+
+An automatic mode changes them as well: its choice is reviewed once a minute, and a change is a revision with its cause.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection
 
 from gpusquad.core.explain.forecast import Replay
@@ -17,17 +21,24 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.decision import Preempt, Start
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import QuantileLevels
-from gpusquad.modes import Mode, load_mode, mode_names
+from gpusquad.modes import Mode, choosable, load_mode, mode_names
+from gpusquad.modes.automatic import REVIEW_US
+from gpusquad.modes.choice import ModeChoice, first_choice, review
+from gpusquad.modes.goals import goals_of
 from gpusquad.registry import create, find
-from gpusquad.server.answers import PolicyPreview, PolicyStatus, Who
+from gpusquad.server.answers import AutomaticStatus, PolicyPreview, PolicyStatus, Who
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.store import policy as revisions
+from gpusquad.store import settings as stored
 
+_log = structlog.get_logger("gpusquad.policy")
 DEFAULT_MODE = "standard"
 KINDS = ("order", "plan", "place")
 _STEPS = 2000
 _MAX_MOVED = 100
+_CHOICE = "mode_choice"
+"""Key of the stored choice of an automatic mode."""
 
 
 class PolicyService:
@@ -37,7 +48,15 @@ class PolicyService:
         self._context = context
         self._tenants = tenant_cache
         self._settings: dict[str, Any] = {"mode": default_mode}
-        self._divide = Mode("").divide
+        self._mode = Mode("")
+        """The mode in force: that of the settings, or the one that an automatic mode chose."""
+        self._modes: dict[str, Mode] = {}
+        """The modes among which an automatic mode chooses. Empty: the mode is pinned."""
+        self._named = Mode("")
+        self._choice: ModeChoice | None = None
+        self._reviewed_us = 0
+        self.on_chosen: Callable[[], None] = lambda: None
+        """Called after an automatic mode chose another mode."""
         self._about: tuple[int, int, str, str] = (0, 0, "", "")
         self._changing = threading.Lock()
         """Serialises changes, because each builds on the last. Never taken by the scheduler's thread."""
@@ -45,18 +64,28 @@ class PolicyService:
     def load(self) -> Policies:
         """At start: load the last revision, or the default."""
         with self._context.database.read() as connection:
-            last = revisions.latest(connection)
+            last, by_hand = revisions.latest(connection), revisions.latest_by_hand(connection)
+            choice = stored.get(connection, _CHOICE)
         if last is not None:
-            self._settings = dict(last.settings)
             self._about = (last.revision, last.at_us, last.by, last.note)
-        mode = _mode(self._settings)
-        self._context.predictor.uses, self._divide = mode.uses, mode.divide
-        return self._policies(self._settings)
+        if by_hand is not None:
+            self._settings = dict(by_hand.settings)
+        self._named = _mode(self._settings)
+        self._modes, self._choice = choosable(self._named), _restored(choice, self._named)
+        self._mode = self._modes[self._choice.mode] if self._choice else self._named
+        self._context.predictor.uses = self._mode.uses
+        return self._policies(self._settings, self._mode)
 
     @property
     def divide(self) -> str:
         """The mode's divide policy for shared cards."""
-        return self._divide
+        return self._mode.divide
+
+    @property
+    def label(self) -> str:
+        """The mode, and the one that it chose if it is automatic."""
+        choice = self._choice
+        return self._settings["mode"] if choice is None else f"{self._settings['mode']} ({choice.mode})"
 
     def status(self) -> PolicyStatus:
         policies = self._context.state.policies
@@ -64,44 +93,94 @@ class PolicyService:
         return PolicyStatus(
             revision, self._settings["mode"], *(policies.names[kind] for kind in KINDS),
             preemption=asdict(policies.preemption), modes=mode_names(), at_us=at_us, by=by, note=note,
-            divide=self._divide,
+            divide=self._mode.divide, automatic=self._automatic(),
+        )  # fmt: skip
+
+    def _automatic(self) -> AutomaticStatus | None:
+        choice, rules = self._choice, self._named.rules
+        if choice is None or rules is None:
+            return None
+        return AutomaticStatus(
+            choice.mode, choice.since_us, choice.why, len(choice.changes_us), rules.changes_per_day, choice.wanted,
+            choice.due_us, choice.wanted_why,
         )  # fmt: skip
 
     def set(self, wanted: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
-        """Takes effect in the next cycle. Settings that are not named stay, unless another mode is chosen."""
+        """Takes effect in the next cycle. Settings that are not named stay, unless another mode is chosen. Naming a
+        mode pins it; naming an automatic mode lets it choose at once."""
         with self._changing:
             settings = self._merge(wanted)
-            policies, mode = self._policies(settings), _mode(settings)
+            named = _mode(settings)
+            modes = choosable(named)
+            self._policies(settings, named)  # fails on a wrong setting before anything changes
 
             def change() -> None:
-                unit = self._context.unit
-                self._context.driver.apply(unit.now_us, PoliciesChanged(policies))
-                self._settings, self._divide = settings, mode.divide
-                unit.writes.append(record)
-                self._count_on(mode.uses)
-
-            def record(connection: Connection) -> None:
-                now_us = self._context.unit.now_us
-                number = revisions.append(connection, now_us, who.user, settings, note)
-                self._about = (number, now_us, who.user, note)
+                choice = self._first_choice(named) if wanted.get("mode") else self._choice
+                self._use(modes[choice.mode] if choice else named, settings, "the policies changed")
+                self._settings, self._named, self._modes, self._choice = settings, named, modes, choice
+                self._record(who.user, settings, note)
 
             self._context.loop.call(change)
             return self.status()
+
+    def review(self) -> None:
+        """Let an automatic mode choose, once a minute. Called in every pass, before the cycle."""
+        rules, unit, before = self._named.rules, self._context.unit, self._choice
+        if rules is None or (before is not None and unit.now_us < self._reviewed_us + REVIEW_US):
+            return
+        self._reviewed_us = unit.now_us
+        state = self._context.state
+        if before is None:
+            choice = self._choice = first_choice(rules, goals_of(state, unit.now_us), unit.now_us)
+        else:
+            choice = self._choice = review(rules, before, goals_of(state, unit.now_us), unit.now_us)
+        if choice.mode == (before.mode if before is not None else rules.otherwise):
+            return
+        self._use(self._modes[choice.mode], self._settings, f"mode {choice.mode}: {choice.why}")
+        self._record(self._named.name, self._settings | {revisions.CHOSEN: choice.mode}, choice.why)
+        unit.after_commit.append(self.on_chosen)
+        self._context.observer.mode_chosen(choice.mode)
+        _log.info("mode chosen", mode=self._named.name, chosen=choice.mode, because=choice.why)
+
+    def _first_choice(self, named: Mode) -> ModeChoice | None:
+        if named.rules is None:
+            return None
+        now_us = self._context.unit.now_us
+        return first_choice(named.rules, goals_of(self._context.state, now_us), now_us)
+
+    def _use(self, mode: Mode, settings: Mapping[str, Any], why: str) -> None:
+        """Plan by this mode from now on. Called in the scheduler's thread."""
+        policies = self._policies(settings, mode)
+        self._context.driver.apply(self._context.unit.now_us, PoliciesChanged(policies, why))
+        self._mode = mode
+        self._count_on(mode.uses)
+
+    def _record(self, by: str, settings: dict[str, Any], note: str) -> None:
+        """Store a revision, and the choice beside it, with the pass."""
+        now_us, choice = self._context.unit.now_us, self._choice
+
+        def write(connection: Connection) -> None:
+            number = revisions.append(connection, now_us, by, settings, note)
+            self._about = (number, now_us, by, note)
+            if choice is not None:
+                stored.put(connection, _CHOICE, {"by": self._named.name, **choice.to_dict()})
+
+        self._context.unit.writes.append(write)
 
     def tenants_changed(self) -> None:
         """Read weights, guarantees and limits again."""
         with self._changing:
             self._tenants.reload()
-            policies = self._policies(self._settings)
-            self._context.loop.call(
-                lambda: self._context.driver.apply(self._context.unit.now_us, PoliciesChanged(policies))
-            )
+            self._context.loop.call(lambda: self._use(self._mode, self._settings, "the tenants changed"))
 
     def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
         """Compare the current queue under both policies, on copies."""
-        policies = self._policies(self._merge(wanted))
-        now = self._context.copy()
-        then = with_policies(now, policies)
+        settings = self._merge(wanted)
+        named, now = _mode(settings), self._context.copy_now()
+        mode = self._modes.get(self._choice.mode, named) if self._choice and not wanted.get("mode") else named
+        if wanted.get("mode") and named.rules is not None:
+            mode = choosable(named)[first_choice(named.rules, goals_of(now, now.now_us), now.now_us).mode]
+        then = with_policies(now, self._policies(settings, mode))
         return _compare(now, then)
 
     def _count_on(self, uses: QuantileLevels) -> None:
@@ -122,8 +201,7 @@ class PolicyService:
             given["preemption"] = {**(kept.get("preemption") or {}), **given_fields}
         return kept | given
 
-    def _policies(self, settings: Mapping[str, Any]) -> Policies:
-        mode = _mode(settings)
+    def _policies(self, settings: Mapping[str, Any], mode: Mode) -> Policies:
         overrides: dict[str, Any] = {kind: settings[kind] for kind in KINDS if settings.get(kind)}
         for kind, text in overrides.items():
             create(kind, text)
@@ -131,6 +209,13 @@ class PolicyService:
             overrides["preemption"] = _preemption(mode.preemption, settings["preemption"])
         tenants = {tenant.name: tenant for tenant in (*mode.tenants, *self._tenants.for_core())}
         return mode.policies(**overrides, tenants=tuple(tenants.values()))
+
+
+def _restored(choice: Any, named: Mode) -> ModeChoice | None:
+    """The stored choice, if it is one of this automatic mode."""
+    if named.rules is None or not choice or choice.get("by") != named.name or choice["mode"] not in named.rules.modes:
+        return None
+    return ModeChoice.from_dict({name: value for name, value in choice.items() if name != "by"})
 
 
 def _mode(settings: Mapping[str, Any]) -> Mode:

@@ -113,7 +113,7 @@ class Scheduler:
         self.queries = QueryService(self._context, self._intake)
         self.policy_service = PolicyService(self._context, self._tenants, setup.mode)
         self.node_service = NodeService(
-            self._context, self._outcomes, setup.allows_unmanaged, lambda: self.policy_service.status().mode
+            self._context, self._outcomes, setup.allows_unmanaged, lambda: self.policy_service.label
         )
         self._cluster_sync = ClusterSync(
             self._context, self._outcomes, self._holds, self.node_service, self._sharing_updates,
@@ -126,7 +126,7 @@ class Scheduler:
         reservations = ReservationLog(self._context)
         overruns = Overruns(self._context, reservations)
         self._pass = SchedulerPass(
-            self._context, self._outcomes, self._holds, self.queries, reservations, overruns
+            self._context, self._outcomes, self._holds, self.queries, reservations, overruns, self.policy_service.review
         )  # fmt: skip
         self._context.run_pass = self._pass.run
         progress = ProgressTracking(self._context, setup.make_progress_model)

@@ -40,6 +40,8 @@ class SchedulerPass:
     queries: QueryService
     reservations: ReservationLog
     overruns: Overruns
+    review: Callable[[], None]
+    """Lets an automatic mode choose."""
     _cycle_began_s: float = 0.0
 
     def run(self, items: Sequence[Item]) -> float | None:
@@ -62,6 +64,7 @@ class SchedulerPass:
             finishes = [finish for item in items if (finish := self._handle(item)) is not None]
             self.queries.record_forecasts(unit)
             wake_us = self.holds.release_due(unit)
+            self.review()
             self._decide(now_us)
             self.overruns.record(unit)
             wake_us = min(wake_us, context.driver.next_wake_us())

@@ -13,7 +13,8 @@ export function Now({ policy }: { policy: Policy }) {
   const t = useTexts(text);
   return (
     <Panel title={t("now")}>
-      <p className={styles.mode}>{policy.mode}</p>
+      <p className={styles.mode}>{policy.automatic ? `${policy.mode} (${policy.automatic.mode})` : policy.mode}</p>
+      {policy.automatic && <Automatic chosen={policy.automatic} />}
       <dl className={styles.parts}>
         {PARTS.map((part) => <div key={part}><dt>{t(part)}</dt><dd><code>{policy[part]}</code></dd></div>)}
         <div><dt>{t("preemption")}</dt><dd><Preemption setting={policy.preemption} /></dd></div>
@@ -24,6 +25,20 @@ export function Now({ policy }: { policy: Policy }) {
         )}
       </p>
     </Panel>
+  );
+}
+
+/** What an automatic mode chose, and why. */
+function Automatic({ chosen }: { chosen: NonNullable<Policy["automatic"]> }) {
+  const t = useTexts(text);
+  return (
+    <>
+      <p>{t("chosen", { mode: chosen.mode, why: chosen.why })} <Time at_s={chosen.since_s} /></p>
+      {chosen.next_mode !== "" && (
+        <p>{t("nextMode", { mode: chosen.next_mode, why: chosen.next_why })} {chosen.next_s != null && <Time at_s={chosen.next_s} />}</p>
+      )}
+      <p className={styles.since}>{t("changes", { n: chosen.changes, most: chosen.max_changes })}</p>
+    </>
   );
 }
 
