@@ -6,7 +6,20 @@ from typing import Any
 
 from tests.canned.cards import all_nodes, divided, division, sample, window
 from tests.canned.forecasts import predictions, recommendation
-from tests.canned.jobs import HOSTILE, NO_BLOCK, RECORD, as_job, job, job_id, progress, queued, reasons, run_time, story
+from tests.canned.jobs import (
+    HOSTILE,
+    NO_BLOCK,
+    RECORD,
+    as_job,
+    job,
+    job_id,
+    on_cards,
+    progress,
+    queued,
+    reasons,
+    run_time,
+    story,
+)
 from tests.canned.people import rule, tenant, token, user
 from tests.canned.units import DAY_S, HOUR_S, MINUTE_S
 
@@ -78,7 +91,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         },
         ("POST", "/recommend"): recommendation(),
         ("GET", "/queue"): {
-            "items": waits, "running": runs, "next": None,
+            "items": waits, "running": [on_cards(view) for view in runs], "next": None,
             "counts": {"pending": 3, "running": 2, "starting": 1, "held": 1},
         },
         ("GET", "/nodes"): {"items": all_nodes(now_s), "next": None},

@@ -10,7 +10,7 @@ from tests.canned.units import HOUR_S, MINUTE_S
 RECORD = {"count": 120, "within_ratio": 0.91, "median_ratio": 0.14}
 NO_BLOCK = ("no_block", "needs 8 GPUs on one node, the largest free block is 5")
 HOSTILE = "<img src=x onerror=alert(1)> [red]x[/red] \x1b[31mred\x1b[2J\u202egnp.exe"
-_QUEUE_ONLY = ("position", "eta_s", "eta_high_s", "promised_s", "reason")
+_QUEUE_ONLY = ("end", "position", "eta_s", "eta_high_s", "promised_s", "reason")
 
 
 def job(now_s: float, number: int, name: str, state: str = "pending", **more: Any) -> dict[str, Any]:
@@ -42,6 +42,15 @@ def queued(now_s: float, number: int, name: str, position: int, eta_min: float |
     place = {"position": position, "eta_s": eta_s, "eta_high_s": high_s, "promised_s": None}
     place["reason"] = {"code": why[0], "message": why[1]}
     return job(now_s, number, name, **more) | place
+
+
+def on_cards(view: dict[str, Any]) -> dict[str, Any]:
+    """A running job in the queue: with its end by the run time that was predicted."""
+    run = view["forecast"]
+    if run is None or view["started_s"] is None:
+        return view | {"end": None}
+    mid_s, high_s = (view["started_s"] + run[name] for name in ("mid_s", "high_s"))
+    return view | {"end": {"mid_s": mid_s, "high_s": high_s, "source": run["source"]}}
 
 
 def as_job(view: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from gpusquad.server.answers import (
     CardStatus,
     CardUser,
     ClusterStatus,
+    EndAnswer,
     JobChange,
     NodeStatus,
     PolicyPreview,
@@ -154,6 +155,9 @@ class FakeScheduler:
             refused, refused is None, self._now_us(), None, None, None, (TaskPlace(0, NODE, (f"{NODE}/0",)),),
             tuple((job_id, US_PER_S) for job_id in others), tuple(others),
         )  # fmt: skip
+
+    def ends(self) -> dict[str, EndAnswer]:
+        return {}
 
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
         self._may_fail()

@@ -120,9 +120,9 @@ class Rig:
     make_scheduler: Callable[[Database, Clock], Any] | None = None
     """Creates another scheduler than the fake."""
     divides: CardDivides = field(default_factory=FakeDivides)
+    clock: Any = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        self.clock = Clock()
         with self.database.write() as c:
             for tenant in ("default", "a", "b"):
                 people.put_tenant(c, TenantRow(tenant))

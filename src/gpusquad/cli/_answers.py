@@ -58,7 +58,7 @@ def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple
     if job is None or (job["state"] in WAITING and started_s is None) or job["state"] == "pending":
         yield "starts", starts(answer, now_s)
         if answer.get("promised_s") is not None:
-            yield "reserved", _latest_start(answer["promised_s"], now_s)
+            yield "reserved", _latest_start(answer["promised_s"], answer.get("start_s"), now_s)
         begins_s = answer.get("start_s")
     else:
         yield "started", f"{clock(started_s, now_s)}, {relative(started_s, now_s)}" if started_s else ""
@@ -91,8 +91,11 @@ def starts(answer: Plain, now_s: float) -> str:
     return text
 
 
-def _latest_start(promised_s: float, now_s: float) -> str:
-    """A reservation may move earlier, so its first start time is the latest."""
+def _latest_start(promised_s: float, start_s: float | None, now_s: float) -> str:
+    """A reservation may move earlier, so its first start time is the latest that was promised."""
+    later_s = max(now_s, start_s or now_s) - promised_s
+    if later_s >= 1:
+        return f"for {clock(promised_s, now_s)}; now {span(later_s)} later"
     return f"for {clock(promised_s, now_s)} at the latest, {relative(promised_s, now_s)}"
 
 

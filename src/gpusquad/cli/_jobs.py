@@ -22,6 +22,7 @@ STYLES = {
 }  # fmt: skip
 ID_LENGTH = 8
 MAX_CARDS = 8
+UNKNOWN_END = "end not known"
 
 
 def check_states(states: Iterable[str]) -> None:
@@ -116,10 +117,16 @@ def _done(job: Plain) -> str:
 
 
 def _left(job: Plain, now_s: float) -> str:
+    if "end" in job:  # as things stand; the forecast is the one at the start
+        end = job["end"]
+        return UNKNOWN_END if not end or end.get("mid_s") is None else _until(end["mid_s"] - now_s)
     forecast = job.get("forecast")
     if not forecast or job.get("started_s") is None or forecast.get("mid_s") is None:
         return ""
-    left_s = job["started_s"] + forecast["mid_s"] - now_s
+    return _until(job["started_s"] + forecast["mid_s"] - now_s)
+
+
+def _until(left_s: float) -> str:
     return f"{span(left_s)} left" if left_s > 0 else f"{span(-left_s)} overdue"
 
 

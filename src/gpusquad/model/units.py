@@ -21,6 +21,7 @@ _BYTES = {
 }  # fmt: skip
 _SECONDS = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)\s*")
+_CENTURY_US = 100 * 365 * 86_400 * US_PER_S
 _LARGEST = 2**53  # above this a float no longer holds every whole number
 
 
@@ -113,7 +114,9 @@ def show_count(number: int, noun: str) -> str:
 
 
 def show_us(value: int) -> str:
-    """A short human text: ``2h05m``."""
+    """A short human text: ``2h05m``. Longer than 100 years: the time is not known."""
+    if abs(value) > _CENTURY_US:
+        return "an unknown time"
     seconds = value / US_PER_S
     if abs(seconds) < 60:
         return f"{seconds:.3g}s"

@@ -12,6 +12,7 @@ from gpusquad.server.answers import (
     AutomaticStatus,
     CardStatus,
     CardUser,
+    EndAnswer,
     NodeStatus,
     PolicyStatus,
     QueueEntry,
@@ -90,6 +91,17 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
         "promised_s": instant_s(entry.promised_us),
         "reason": {"code": str(entry.code), "message": entry.message} if entry.code else None,
     }
+
+
+def running_view(row: JobRow, end: EndAnswer | None) -> Plain:
+    return job_view(row) | {"end": end_view(end)}
+
+
+def end_view(end: EndAnswer | None) -> Plain | None:
+    """Predicted end. None if not known."""
+    if end is None:
+        return None
+    return {"mid_s": instant_s(end.mid_us), "high_s": instant_s(end.high_us), "source": end.source}
 
 
 def run_view(forecast: RunTimePrediction | None, confidence: float | None = None) -> Plain | None:

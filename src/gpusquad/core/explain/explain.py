@@ -8,12 +8,13 @@ from math import inf
 
 from gpusquad.core.cycle import cycle
 from gpusquad.core.explain.feasibility import refusal, why_never
-from gpusquad.core.explain.forecast import Eta, WhatIf, what_if, when
+from gpusquad.core.explain.forecast import Eta, WhatIf, promised_us, what_if, when
 from gpusquad.core.explain.shape_fit import listed
 from gpusquad.core.explain.shortages import shortages
+from gpusquad.core.planning.commitments import guests
 from gpusquad.core.planning.session import CycleSession
 from gpusquad.core.state.queue import PendingJob
-from gpusquad.core.state.runs import NEVER_US, after_us
+from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.state_copy import copy_state
 from gpusquad.core.state.timeline import Reservation
@@ -22,7 +23,20 @@ from gpusquad.model.job import Job
 from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.model.units import show_count, show_us
 
-__all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "when", "why", "why_never", "whys"]
+__all__ = [
+    "Eta",
+    "Explainer",
+    "WhatIf",
+    "copy_state",
+    "position",
+    "promised_us",
+    "refusal",
+    "what_if",
+    "when",
+    "why",
+    "why_never",
+    "whys",
+]
 
 
 def why(state: SchedulerState, job_id: str) -> list[Reason]:
@@ -36,11 +50,24 @@ def whys(state: SchedulerState, job_ids: Iterable[str], spend: bool = False) -> 
 
     ``spend``: the state is already a copy and may be modified.
     """
-    after = state if spend else copy_state(state)
-    cycle(after, after.now_us)
-    tried = _RecordingSession(after)
+    explainer = Explainer(state if spend else copy_state(state))
     for job_id in job_ids:
-        yield job_id, _reasons(after, after.queue[job_id], tried) if job_id in after.queue else []
+        yield job_id, explainer.reasons(job_id)
+
+
+class Explainer:
+    """Explains the pending jobs of one copy of the state, which it modifies."""
+
+    def __init__(self, copy: SchedulerState) -> None:
+        cycle(copy, copy.now_us)
+        self._after = copy
+        self._tried = _RecordingSession(copy)
+
+    def reasons(self, job_id: str) -> list[Reason]:
+        """All reasons why the job does not start now. Empty: the cycle starts it, or it is not pending."""
+        if job_id not in self._after.queue:
+            return []
+        return _reasons(self._after, self._after.queue[job_id], self._tried)
 
 
 def _reasons(after: SchedulerState, waiting: PendingJob, tried: _RecordingSession) -> list[Reason]:
@@ -126,7 +153,8 @@ def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]
 
 def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> Reason:
     reservations = sorted((state.timeline.reservations[name] for name in who), key=lambda p: p.start_us)
-    ahead_us = max(0, min(min(p.start_us, p.open_until_us) for p in reservations) - state.now_us)
+    until_us = min(min(p.start_us, p.open_until_us) for p in reservations)
+    ahead_us = max(0, until_us - state.now_us) if until_us < NEVER_US else 0
     runs_us = waiting.stay_us
     told = listed(f"{p.job.id} ({_start_of(state, p)})" for p in reservations)
     long = "its run time is unknown" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
@@ -145,12 +173,13 @@ def _start_of(state: SchedulerState, reservation: Reservation) -> str:
 
 
 def _overstayed(state: SchedulerState, waiting: PendingJob) -> list[Reason]:
-    """Guests on the cards kept for the job that have outlived the time for which they were admitted."""
+    """Guests that have outlived the time for which they were admitted, on the cards that are kept or planned for it."""
     pin = state.pins.get(waiting.job.id)
-    if pin is None:
-        return []
-    runs = [state.runs[job_id] for job_id in pin.holders if job_id in state.runs]
-    over = [run for run in runs if run.admitted_until_us < state.now_us]
+    late = state.runs.overstayed(state.now_us)
+    if pin is not None:
+        over = [run for run in late if run.job.id in pin.holders]
+    else:
+        over = [run for run in guests(state, waiting, late) if _holds_planned_cards(state, waiting, run)]
     if not over:
         return []
     told = listed(
@@ -161,9 +190,18 @@ def _overstayed(state: SchedulerState, waiting: PendingJob) -> list[Reason]:
     longest_us = max(state.now_us - run.admitted_until_us for run in over)
     return [Reason(
         ReasonCode.OVERSTAYED, f"waits for {show_count(len(over), 'job')} behind it: {told}",
-        "no further job is backfilled on the cards it needs; it starts when they end",
+        "wait" if pin is None else "no further job is backfilled on the cards it needs; it starts when they end",
         {"overstayed": len(over), "overrun_us": longest_us}, tuple(run.job.id for run in over),
     )]  # fmt: skip
+
+
+def _holds_planned_cards(state: SchedulerState, waiting: PendingJob, run: Run) -> bool:
+    """Whether the run holds cards of the job's reservation. One that only counts cards can mean any."""
+    reservation = state.timeline.reservations.get(waiting.job.id)
+    if reservation is None:
+        return False
+    planned = reservation.placement
+    return planned is None or not set(planned.all_cards()).isdisjoint(run.placement.all_cards())
 
 
 # -- the order -----------------------------------------------------------------------------------------------------

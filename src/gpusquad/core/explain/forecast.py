@@ -68,6 +68,12 @@ def when(state: SchedulerState, job_id: str, steps: int = STEPS) -> Eta:
     return _eta(mid, high, job_id)
 
 
+def promised_us(state: SchedulerState, job_id: str) -> int:
+    """The start that was promised first to a job with a reservation; to one that was preempted, since then."""
+    first_us = state.timeline.reservations[job_id].first_us
+    return state.committed_us.get(job_id, first_us) if state.queue[job_id].attempt else first_us
+
+
 def what_if(state: SchedulerState, job: Job, prediction: RunTimePrediction, steps: int = STEPS) -> WhatIf:
     """Effects of submitting the job now. Its ``submitted_us`` is used as given."""
     if job.id in state.queue or job.id in state.runs:
@@ -104,9 +110,9 @@ class Replay:
         self.first = self._decide(state.now_us)
         reservations = self.state.timeline.reservations.items()
         self.reserved_us = {
-            name: reservation.first_us for name, reservation in reservations if reservation.first_us < NEVER_US
+            name: promised_us(self.state, name) for name, reservation in reservations if reservation.first_us < NEVER_US
         }
-        """Reserved starts after the first cycle."""
+        """Latest starts by the first reservation, after the first cycle."""
         for run in self.state.runs.by_id.values():
             if run.job.id not in self._versions:
                 self._expect(run)

@@ -19,7 +19,7 @@ from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
 from gpusquad.server.submission import notes_view, specs_of
-from gpusquad.server.views import Plain, event_view, instant_s, page, places_view, record_view, run_view
+from gpusquad.server.views import Plain, end_view, event_view, instant_s, page, places_view, record_view, run_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import events
 from gpusquad.store.jobs import FINAL_STATES, JobRow
@@ -81,13 +81,7 @@ def _when(row: JobRow, svc: Services) -> Plain:
         "promised_s": instant_s(answer.promised_us),
         "run": run_view(answer.forecast, (row.forecast or {}).get("confidence")),
         "run_record": record_view(answer.record),
-        "end": None
-        if answer.end is None
-        else {
-            "mid_s": instant_s(answer.end.mid_us),
-            "high_s": instant_s(answer.end.high_us),
-            "source": answer.end.source,
-        },
+        "end": end_view(answer.end),
         "position": answer.position,
         "accuracy": None
         if accuracy is None

@@ -10,7 +10,7 @@ from gpusquad.server.lookup import ids_in, rows_of
 from gpusquad.server.params import MAX_ROWS, USUAL_ROWS, Limit, Offset, QueryLine, Svc
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.jobs import QueuePage
-from gpusquad.server.views import job_view, queued_view
+from gpusquad.server.views import queued_view, running_view
 from gpusquad.store import jobs
 from gpusquad.store.jobs import UNFINISHED_STATES, JobFilter
 
@@ -27,13 +27,14 @@ def get_queue(
     # One more than requested shows whether there is another page.
     entries = svc.scheduler.queries.queue(offset, limit + 1, held_to)
     shown, tenants = entries[:limit], None if held_to is None else (held_to,)
+    ends = {} if offset else svc.scheduler.queries.ends()
     with svc.database.read() as c:
         on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MAX_ROWS)
         rows = rows_of(c, [entry.job_id for entry in shown] + on_cards)
         counts = jobs.count_by_state(c, JobFilter(UNFINISHED_STATES, tenants))
     return Answer({
         "items": [queued_view(rows[entry.job_id], entry) for entry in shown if entry.job_id in rows],
-        "running": [job_view(rows[job_id]) for job_id in on_cards],
+        "running": [running_view(rows[job_id], ends.get(job_id)) for job_id in on_cards],
         "counts": {state: counts.get(state, 0) for state in UNFINISHED_STATES},
         "next": str(offset + limit) if len(entries) > limit else None,
     })  # fmt: skip

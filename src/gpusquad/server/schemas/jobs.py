@@ -172,11 +172,15 @@ class JobDetail(JobView):
     run_record: RunTimeRecord | None
 
 
+class RunningView(JobView):
+    end: End | None = Field(description="As in when; null: not known")
+
+
 class QueuedView(JobView):
     position: int
-    eta_s: float | None
+    eta_s: float | None = Field(description="Forecast start, as start_s of when; null: not known")
     eta_high_s: float | None = Field(description="Start in nine of ten cases; null if only eta_s is known")
-    promised_s: float | None
+    promised_s: float | None = Field(description="Latest start by its first reservation; null: it has none")
     reason: ShortReason | None
 
 
@@ -187,7 +191,7 @@ class JobPage(ApiView):
 
 class QueuePage(ApiView):
     items: list[QueuedView]
-    running: list[JobView] = Field(description="On the first page only")
+    running: list[RunningView] = Field(description="On the first page only")
     counts: dict[str, int]
     next: Next
 
@@ -224,9 +228,9 @@ class AccuracyView(ApiView):
 
 class WhenView(ApiView):
     state: str
-    start_s: float | None
-    high_s: float | None
-    promised_s: float | None
+    start_s: float | None = Field(description="Forecast start of a pending job; null: not known")
+    high_s: float | None = Field(description="Start in nine of ten cases")
+    promised_s: float | None = Field(description="Latest start by its first reservation; null: it has none")
     run: RunForecast | None
     run_record: RunTimeRecord | None
     end: End | None

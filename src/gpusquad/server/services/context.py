@@ -57,6 +57,8 @@ class SchedulerContext:
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
         """Held while the state changes or is copied; never during I/O."""
+        self.version = 0
+        """Number of passes. Answers with the same number are about the same state."""
         self.rows: dict[str, JobRow] = {}
         self.jobs: dict[str, Job] = {}
         self.peaks = Peaks()
@@ -106,6 +108,11 @@ class SchedulerContext:
         # Place policies cache results by this object, so a copy needs its own.
         other.space.fixed = copy(other.space.fixed)
         return other
+
+    def versioned_copy(self) -> tuple[int, SchedulerState]:
+        """``copy_now`` with its version."""
+        with self.lock:
+            return self.version, self.copy_now()
 
     def copy_now(self) -> SchedulerState:
         """Copy of the state at the current time, for an answer. The last pass may be some time ago."""

@@ -61,6 +61,7 @@ class SchedulerPass:
         now_us = context.clock.now_us()
         unit = context.unit = UnitOfWork(now_us, context.rows)
         with context.lock:
+            context.version += 1
             finishes = [finish for item in items if (finish := self._handle(item)) is not None]
             self.queries.record_forecasts(unit)
             wake_us = self.holds.release_due(unit)
@@ -82,8 +83,9 @@ class SchedulerPass:
         self._cycle_began_s = time.perf_counter()
         driver = self.context.driver
         driver.decide(now_us)
-        for _, delay_us in driver.head_delays.take_settled():
+        for job_id, delay_us in driver.head_delays.take_settled():
             self.context.observer.head_started(delay_us / US_PER_S)
+            self.reservations.head_started(self.context.unit, job_id, delay_us)
 
     def carry_out(self, now_us: int, decisions: Sequence[Decision]) -> None:
         """Sink of the driver: turn the decisions of a cycle into row changes, events and calls after the commit."""

@@ -9,6 +9,7 @@ export const text = texts({
     startsAbout: "Expected to start around {when}.",
     startUnknown: "No start forecast yet.",
     reservedFor: "Reserved for {when}.",
+    reservedLate: "It was reserved for {when}, so it will be {span} late.",
     endedAfter: "Ended {when} after {span}.",
     endedUnstarted: "Ended {when} before it started.",
 
@@ -140,6 +141,7 @@ export const text = texts({
     startsAbout: "{when}쯤 시작할 예정입니다.",
     startUnknown: "시작 예측이 아직 없습니다.",
     reservedFor: "예약된 시작: {when}.",
+    reservedLate: "예약된 시작 {when}보다 {span} 늦어집니다.",
     endedAfter: "{span} 동안 실행하고 {when}에 끝났습니다.",
     endedUnstarted: "시작하지 못한 채 {when}에 끝났습니다.",
 

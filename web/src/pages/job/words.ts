@@ -27,8 +27,14 @@ function waiting(job: Job, when: When | undefined, t: Translate<Key>): string {
   if (!when) return "";
   const position = when.position == null ? "" : t("position", { n: when.position });
   const start = when.start_s == null ? t("startUnknown") : t("startsAbout", { when: range(when.start_s, when.high_s) });
-  const reserved = when.promised_s == null ? "" : t("reservedFor", { when: clock(when.promised_s) });
+  const reserved = when.promised_s == null ? "" : reservedText(when.promised_s, when.start_s, t);
   return [position, start, reserved].filter(Boolean).join(" ");
+}
+
+/** A start that is forecast after the reserved one is said to be late. */
+function reservedText(promised_s: number, start_s: number | null, t: Translate<Key>): string {
+  const late_s = (start_s ?? promised_s) - promised_s;
+  return late_s < 1 ? t("reservedFor", { when: clock(promised_s) }) : t("reservedLate", { when: clock(promised_s), span: span(late_s) });
 }
 
 function ended(job: Job, t: Translate<Key>): string {

@@ -55,7 +55,7 @@ function Priority({ name, t }: { name: string; t: Translator }) {
 function Starts({ row, t, now_s }: { row: Row; t: Translator; now_s: number }) {
   if (row.started_s != null) return <span title={instant(row.started_s)}>{fromNow(row.started_s, now_s)}</span>;
   const { from_s, to_s } = startRange(row);
-  if (from_s == null && to_s == null) return <span className={styles.quiet}>–</span>;
+  if (from_s == null && to_s == null) return <span className={styles.quiet}>{row.state === "pending" ? t("unknown") : "–"}</span>;
   const asText = (at_s?: number | null) => (at_s == null ? "–" : instant(at_s));
   const title = t("etaNote", { eta: asText(row.eta_s), high: asText(row.eta_high_s), reserved: asText(row.promised_s) });
   return <span title={title}>{startText(from_s, to_s, t, now_s)}</span>;

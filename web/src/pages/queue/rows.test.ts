@@ -61,3 +61,7 @@ test("a start is shown as a range to the P90, or to the reservation without a P9
   expect(startRange(row("a", { promised_s: 900 }))).toEqual({ from_s: null, to_s: 900 });
   expect(startRange(row("a"))).toEqual({ from_s: null, to_s: null });
 });
+
+test("a reserved start before the forecast is not the end of a range", () => {
+  expect(startRange(row("a", { eta_s: 900, promised_s: 100 }))).toEqual({ from_s: 900, to_s: null });
+});

@@ -95,7 +95,8 @@ const KEYS: Record<Exclude<Column, "position">, (row: Row) => string | number> =
   submitted: (row) => row.submitted_s,
 };
 
-/** For pending jobs: from the median of the forecast to its P90 or the reservation. Ranges below a minute have no end. */
+/** For pending jobs: from the median of the forecast to its P90 or the reservation. Ranges below a minute have no end.
+ * A reserved start that the forecast is past has no meaning any more. */
 export function startRange(row: Row): { from_s: number | null; to_s: number | null } {
   const from_s = row.eta_s ?? null;
   const to_s = row.eta_high_s ?? row.promised_s ?? null;

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
-from gpusquad.core.explain import explain
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.timeline import Reservation
@@ -40,17 +39,18 @@ class PendingSummaries:
         return found | (self._pending(pending, most_s) if pending else {})
 
     def _pending(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        starts = self._forecaster.starts(wait=True)
-        copy = self._context.copy_now()
-        positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
-        promises = {job_id: _reserved(copy.timeline.reservations.get(job_id), copy.space.fixed) for job_id in positions}
+        plan, reasons = self._forecaster.latest(), self._forecaster.reasons()
+        state = reasons.state
         found: dict[str, PendingSummary] = {}
         until_s = time.monotonic() + most_s
-        for job_id, reasons in explain.whys(copy, positions, spend=True):
-            reservation = promises[job_id]
-            eta = starts.get(job_id)
-            eta_us = eta.start_us if eta is not None else reservation.start_us if reservation is not None else None
-            found[job_id] = PendingSummary(positions[job_id], reasons, eta_us, reservation)
+        for job_id in job_ids:
+            if job_id not in state.queue:
+                continue
+            reservation = _reserved(state.timeline.reservations.get(job_id), state.space.fixed)
+            eta_us = None if plan is None else plan.eta(job_id).start_us
+            if eta_us is None and reservation is not None:
+                eta_us = reservation.start_us
+            found[job_id] = PendingSummary(reasons.position(job_id), reasons.of(job_id), eta_us, reservation)
             if time.monotonic() > until_s:
                 break
         return found

@@ -1,7 +1,7 @@
-"""Forecast of the plan: ends of running gangs, starts of pending ones, and their cards.
+"""Forecast of the plan: ends of running gangs, starts of pending ones, their cards, and why they wait.
 
-The queue table, the summaries of pending jobs and the timeline read the same forecast. It is computed on a copy beside
-the scheduler and refreshed when it is requested. The lock is held for one copy and to read the running gangs.
+All pages read the same forecast and the same reasons, for the state after the scheduler's last pass. They are computed
+on a copy beside the scheduler when they are requested. The lock is held for one copy and to read the running gangs.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import structlog
 
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.explain import explain
 from gpusquad.core.explain.forecast import Eta, Replay
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.reasons import Reason
 from gpusquad.server.answers import EndAnswer
 from gpusquad.server.services.context import SchedulerContext
 
@@ -27,9 +30,15 @@ STEPS = 300
 """Replay steps. Jobs that start later have no forecast here (``when`` looks further)."""
 MAX_PENDING = 3000
 """Longer queues are not replayed."""
-FRESH_S = 2.0
+DEEP_STEPS = 2000
+"""Replay steps for one job that a caller asks for."""
+CHEAP_S = 0.02
+"""A forecast that takes less CPU time is computed by whoever asks first after a pass. A longer one is computed beside
+the callers, who get the last one until then."""
+FEW_PENDING = 100
+"""Pending jobs up to which the first forecast is taken to be cheap."""
 REST = 20.0
-"""Pause after a replay, as a multiple of its duration, to use a small part of one core."""
+"""Pause after such a forecast, as a multiple of its CPU time, to use a small part of one core."""
 RANGE_S = 0.5
 """If one replay takes longer than this, the second one for the P90 start is skipped."""
 FIRST_S = 0.5
@@ -83,11 +92,52 @@ class PlanForecast:
     runs: tuple[PlannedRun, ...] = ()
     unknown: int = 0
     """Pending jobs that start after the last replay step."""
+    promised: Mapping[str, int] = field(default_factory=dict)
+    """Job to the start that was promised to it first."""
+    version: int = -1
+    """Pass of the scheduler after which it was made."""
+    further: dict[str, Eta] = field(default_factory=dict)
+    """Starts after the last replay step, of jobs that somebody asked for."""
 
     @cached_property
     def starts(self) -> Mapping[str, Eta]:
         """Job to forecast start."""
-        return {run.owner.id: Eta(run.start_us, run.high_us) for run in self.runs}
+        return {run.owner.id: Eta(run.start_us, run.high_us, self.promised.get(run.owner.id)) for run in self.runs}
+
+    def eta(self, job_id: str) -> Eta:
+        """What is known of the start of a pending job."""
+        return self.starts.get(job_id) or self.further.get(job_id) or Eta(None, None, self.promised.get(job_id))
+
+
+class PendingReasons:
+    """Why the jobs wait that are pending after one pass. Computed when somebody asks, and kept."""
+
+    def __init__(self, version: int, state: SchedulerState) -> None:
+        self.version = version
+        self.state = state
+        """Not modified."""
+        self._known: dict[str, list[Reason]] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _explainer(self) -> explain.Explainer:
+        own = explain.copy_state(self.state)
+        own.space.fixed = copy(own.space.fixed)  # place policies cache results by it
+        return explain.Explainer(own)
+
+    def of(self, job_id: str) -> list[Reason]:
+        """All reasons. Empty: the next cycle starts it."""
+        with self._lock:
+            if job_id not in self._known:
+                self._known[job_id] = self._explainer.reasons(job_id)
+            return self._known[job_id]
+
+    def known(self, job_id: str) -> list[Reason] | None:
+        """The reasons, if somebody has asked for them."""
+        return self._known.get(job_id)
+
+    def position(self, job_id: str) -> int | None:
+        return explain.position(self.state, job_id) if job_id in self.state.queue else None
 
 
 class PlanForecaster:
@@ -96,10 +146,51 @@ class PlanForecaster:
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
         self._plan: PlanForecast | None = None
+        self._reasons: PendingReasons | None = None
         self._lock = threading.Lock()
+        self._computing = threading.Lock()
+        self._cpu_s: float | None = None
+        """CPU time of the last forecast."""
         self._not_before_s = 0.0
         self._is_busy = False
         self._first = threading.Event()
+
+    def reasons(self) -> PendingReasons:
+        """For the state after the last pass."""
+        with self._lock:
+            known = self._reasons
+            if known is None or known.version != self._context.version:
+                known = self._reasons = PendingReasons(*self._context.versioned_copy())
+            return known
+
+    def current(self) -> PlanForecast:
+        """The forecast for the state after the last pass. Of a queue that is too long, only what callers asked for."""
+        with self._computing:
+            if self._plan is None or self._plan.version != self._context.version:
+                self._refresh()
+            assert self._plan is not None
+            return self._plan
+
+    def eta(self, job_id: str) -> tuple[int, Eta]:
+        """Forecast start of a pending job, with a longer replay if necessary, and when it was made."""
+        plan, state = self.current(), self.reasons().state
+        with self._computing:
+            if job_id not in plan.starts and job_id not in plan.further and job_id in state.queue:
+                plan.further[job_id] = explain.when(state, job_id, DEEP_STEPS)
+        return plan.at_us, plan.eta(job_id)
+
+    def latest(self) -> PlanForecast | None:
+        """The current forecast if that is cheap, otherwise the last one, and a newer one is made."""
+        plan = self._plan
+        if plan is not None and plan.version == self._context.version:
+            return plan
+        if self._pending > MAX_PENDING:
+            return None
+        if self._is_cheap:
+            return self.current()
+        if self._claim_refresh():
+            threading.Thread(target=self._refresh_claimed, name="plan-forecast", daemon=True).start()
+        return self._plan
 
     def ends(self) -> dict[str, EndAnswer]:
         """Predicted ends of running gangs, without those that have no predicted end."""
@@ -125,28 +216,21 @@ class PlanForecaster:
             ]  # fmt: skip
 
     def plan(self) -> PlanForecast | None:
-        """The last forecast; the first caller waits briefly for it. None: the queue is too long, or no forecast yet."""
-        if self._pending > MAX_PENDING:
-            return None
-        if self._claim_refresh():
-            self._refresh_beside()
-        self._first.wait(FIRST_S)
-        return self._plan
-
-    def starts(self, wait: bool = False) -> Mapping[str, Eta]:
-        """Job to forecast start, without waiting for a newer forecast. ``wait``: compute it first if it is due."""
-        if not 0 < self._pending <= MAX_PENDING:
-            return {}
-        if self._claim_refresh():
-            if wait:
-                self._refresh()
-            else:
-                self._refresh_beside()
-        return {} if self._plan is None else self._plan.starts
+        """The latest forecast; the first caller waits briefly for it. None: the queue is too long, or no forecast
+        yet."""
+        plan = self.latest()
+        if plan is None and self._pending <= MAX_PENDING:
+            self._first.wait(FIRST_S)
+            plan = self._plan
+        return plan if self._pending <= MAX_PENDING else None
 
     @property
     def _pending(self) -> int:
         return len(self._context.state.queue)
+
+    @property
+    def _is_cheap(self) -> bool:
+        return self._pending <= FEW_PENDING if self._cpu_s is None else self._cpu_s <= CHEAP_S
 
     def _claim_refresh(self) -> bool:
         """Whether the forecast is due and this caller has to refresh it. True for one caller at a time."""
@@ -155,19 +239,23 @@ class PlanForecaster:
             self._is_busy = self._is_busy or due
         return due
 
-    def _refresh_beside(self) -> None:
-        threading.Thread(target=self._refresh, name="plan-forecast", daemon=True).start()
-
-    def _refresh(self) -> None:
-        began_s = time.monotonic()
+    def _refresh_claimed(self) -> None:
         try:
-            self._plan = planned(self._context.copy_now())
+            self.current()
         except Exception:
             _log.exception("plan not forecast")
-        with self._lock:
-            self._is_busy = False
-            took_s = time.monotonic() - began_s
-            self._not_before_s = time.monotonic() + max(FRESH_S, REST * took_s)
+        finally:
+            with self._lock:
+                self._is_busy = False
+            self._first.set()
+
+    def _refresh(self) -> None:
+        began_s = time.thread_time()
+        reasons = self.reasons()
+        plan = planned(reasons.state) if len(reasons.state.queue) <= MAX_PENDING else PlanForecast(reasons.state.now_us)
+        self._plan = replace(plan, version=reasons.version)
+        self._cpu_s = time.thread_time() - began_s
+        self._not_before_s = time.monotonic() + REST * self._cpu_s
         self._first.set()
 
 
@@ -178,10 +266,10 @@ def planned(state: SchedulerState) -> PlanForecast:
     if not waiting:
         return PlanForecast(state.now_us)
     pending = {one.job.id for one in waiting}
-    began_s = time.monotonic()
+    began_s = time.thread_time()
     mid = Replay(state, "mid")
     mid.run(pending, STEPS)
-    high_starts = _high_starts(state, pending) if time.monotonic() - began_s <= RANGE_S else {}
+    high_starts = _high_starts(state, pending) if time.thread_time() - began_s <= RANGE_S else {}
     runs: list[PlannedRun] = []
     for position, one in enumerate(waiting, 1):
         start_us = mid.started.get(one.job.id)
@@ -195,7 +283,7 @@ def planned(state: SchedulerState) -> PlanForecast:
             None if high_us is None else _known(high_us + one.prediction.high_us),
             _cards(mid.placed.get(one.job.id), state.space.fixed),
         ))  # fmt: skip
-    return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs))
+    return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs), mid.reserved_us)
 
 
 def _high_starts(state: SchedulerState, pending: Set[str]) -> dict[str, int]:

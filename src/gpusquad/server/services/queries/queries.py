@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -15,7 +17,7 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState
 from gpusquad.model.job import Job
 from gpusquad.model.reasons import Reason, ReasonCode
-from gpusquad.model.units import show_count, show_us
+from gpusquad.model.units import show_count
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
     AccuracyAnswer,
@@ -34,7 +36,7 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.prediction.accuracy import record_of
 from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, reservations_of
-from gpusquad.server.services.queries.plan_forecast import PlanForecaster
+from gpusquad.server.services.queries.plan_forecast import MAX_PENDING, PendingReasons, PlanForecast, PlanForecaster
 from gpusquad.server.services.runtime.records import forecast_of, places_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.spec.model import JobSpec
@@ -44,6 +46,8 @@ from gpusquad.store.jobs import JobRow
 
 STEPS = 2000
 """Replay steps for a query whose caller waits."""
+REASONS_S = 0.05
+"""CPU time for the reasons of one page of the queue. Jobs not reached get a shorter text."""
 MAX_FORECASTS = 10_000
 """Forecasts kept until the next pass."""
 _RECORD_US = 30 * 86_400 * 1_000_000
@@ -66,25 +70,22 @@ class QueryService:
             raise NotFound(f"job {job_id} has ended or does not exist")
         if row.state == JobState.HELD:
             return WhyAnswer(None, held_for(row))
-        copy = self._context.copy_now()
-        if job_id not in copy.queue:
-            return WhyAnswer(None, [])
-        return WhyAnswer(explain.position(copy, job_id), explain.why(copy, job_id))
+        reasons = self.forecaster.reasons()
+        return WhyAnswer(reasons.position(job_id), reasons.of(job_id))
 
     def when(self, job_id: str) -> WhenAnswer:
         row = self._context.rows.get(job_id)
         if row is None:
             raise NotFound(f"job {job_id} has ended or does not exist")
-        copy = self._context.copy_now()
         forecast, accuracy = _or_none(forecast_of(row)), self._accuracy()
         record = None if forecast is None else self._record(row.tenant, forecast.source)
-        if job_id not in copy.queue:
+        if job_id not in self._context.state.queue:
             return WhenAnswer(None, row.started_us, row.started_us, None, forecast, accuracy, record,
-                              _end(copy, job_id))  # fmt: skip
-        eta = explain.when(copy, job_id, STEPS)
-        self._keep(job_id, copy.now_us, eta)
-        place = explain.position(copy, job_id)
-        return WhenAnswer(place, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy, record)
+                              self.forecaster.ends().get(job_id))  # fmt: skip
+        made_us, eta = self.forecaster.eta(job_id)
+        self._keep(job_id, made_us, eta)
+        position = self.forecaster.reasons().position(job_id)
+        return WhenAnswer(position, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy, record)
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
         job, predicted = self._intake.imagine(spec, who)
@@ -99,7 +100,7 @@ class QueryService:
 
     def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]:
         """One page of the queue in order, with the first blocking reason of each job. Positions count all tenants."""
-        starts = self.forecaster.starts()
+        plan = self.forecaster.latest()
         with self._context.lock:
             state = self._context.state
             if tenant is None:
@@ -107,7 +108,19 @@ class QueryService:
             else:
                 mine = (at for at, waiting in enumerate(state.queue) if waiting.job.tenant == tenant)
                 page = islice(mine, offset, offset + limit)
-            return [_entry(state, state.queue.at(at), at + 1, starts) for at in page]
+            entries = [_entry(state, state.queue.at(at), at + 1, plan) for at in page]
+        return self._with_reasons(entries, len(state.queue))
+
+    def _with_reasons(self, entries: list[QueueEntry], pending: int) -> list[QueueEntry]:
+        """The first reason that ``why`` gives, for as many as can be computed in ``REASONS_S``."""
+        if not entries or pending > MAX_PENDING:
+            return entries
+        reasons, until_s = self.forecaster.reasons(), time.thread_time() + REASONS_S
+        return [_with_first(entry, _first_of(reasons, entry.job_id, until_s)) for entry in entries]
+
+    def ends(self) -> dict[str, EndAnswer]:
+        """Predicted ends of running jobs, without those that are not known."""
+        return self.forecaster.ends()
 
     def unfinished(self) -> list[JobRow]:
         """Rows of all jobs that have not ended."""
@@ -152,30 +165,36 @@ class QueryService:
         self._forecasts.append(ForecastRow(job_id, now_us, eta.start_us, high_us, None))
 
 
-def _end(state: SchedulerState, job_id: str) -> EndAnswer | None:
-    """Predicted end of a running gang."""
-    if job_id not in state.runs or state.runs[job_id].end_us >= NEVER_US:
-        return None
-    run = state.runs[job_id]
-    return EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.prediction.source)
-
-
 def _why_if(copy: SchedulerState, job: Job, forecast: RunTimePrediction) -> list[Reason]:
     """Why one more job would wait. Modifies the copy."""
     copy.enqueue(job, forecast)
     return next(reasons for _, reasons in explain.whys(copy, (job.id,), spend=True))
 
 
-def _entry(state: SchedulerState, waiting: PendingJob, position: int, starts: Mapping[str, explain.Eta]) -> QueueEntry:
-    job = waiting.job
-    reservation = state.timeline.reservations.get(job.id)
-    promised_us = reservation.start_us if reservation is not None and reservation.start_us < NEVER_US else None
-    code, message = _first_blocker(state, waiting, promised_us)
-    eta = starts.get(job.id, explain.Eta(promised_us, None))
-    return QueueEntry(job.id, position, promised_us, eta.start_us, code, message, eta.high_us)
+def _entry(state: SchedulerState, waiting: PendingJob, position: int, plan: PlanForecast | None) -> QueueEntry:
+    job_id = waiting.job.id
+    code, message = _first_blocker(state, waiting)
+    eta = explain.Eta(None, None) if plan is None else plan.eta(job_id)
+    reservation = state.timeline.reservations.get(job_id)
+    promised_us = eta.promised_us
+    if reservation is not None and reservation.start_us < NEVER_US:
+        promised_us = explain.promised_us(state, job_id)
+    return QueueEntry(job_id, position, promised_us, eta.start_us, code, message, eta.high_us)
 
 
-def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int | None) -> tuple[str, str]:
+def _first_of(reasons: PendingReasons, job_id: str, until_s: float) -> list[Reason] | None:
+    return reasons.of(job_id) if time.thread_time() < until_s else reasons.known(job_id)
+
+
+def _with_first(entry: QueueEntry, reasons: list[Reason] | None) -> QueueEntry:
+    if reasons is None:
+        return entry
+    if not reasons:
+        return replace(entry, code="", message="")
+    return replace(entry, code=str(reasons[0].code), message=reasons[0].message)
+
+
+def _first_blocker(state: SchedulerState, waiting: PendingJob) -> tuple[str, str]:
     """First blocking reason, cheap enough for a table; ``why`` gives all."""
     job = waiting.job
     if waiting.blocked:
@@ -185,8 +204,6 @@ def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int 
             code = ReasonCode.TENANT_LIMIT if kind == "tenant" else ReasonCode.LANE_LIMIT
             return str(code), f"{kind} {name} holds {held} of at most {show_count(limit, 'GPU')}"
     needed, idle = job.gang.min_gpus, state.space.idle_total
-    if promised_us is not None:
-        return str(ReasonCode.NO_CARDS), f"reserved for a start in {show_us(max(0, promised_us - state.now_us))}"
     if needed > idle:
         return str(ReasonCode.NO_CARDS), f"needs {needed} GPU{'s' * (needed != 1)}, {idle} idle"
     if not state.space.fits(job):

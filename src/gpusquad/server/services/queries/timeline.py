@@ -11,7 +11,7 @@ from gpusquad.server.answers import EndAnswer, Who, WindowStatus
 from gpusquad.server.permissions import OwnedResource, may_see
 from gpusquad.server.services.queries.past_bars import AttemptBar, bars, windows_over
 from gpusquad.server.services.queries.plan_forecast import PlanForecast, PlanForecaster, PlannedReservation, PlannedRun
-from gpusquad.server.views import Plain, instant_s, window_view
+from gpusquad.server.views import Plain, end_view, instant_s, window_view
 from gpusquad.server.wiring import Services
 from gpusquad.store.marks import MarkRow
 
@@ -81,12 +81,8 @@ def _bar(bar: AttemptBar, ends: Mapping[str, EndAnswer], who: Who) -> Plain:
         "end_s": instant_s(bar.ended_us),
         "state": bar.state if seen else "running" if is_open else "over",
         "share_ratio": bar.share_ratio,
-        "expected": None if end is None else _end(end),
+        "expected": end_view(end),
     }
-
-
-def _end(end: EndAnswer) -> Plain:
-    return {"mid_s": instant_s(end.mid_us), "high_s": instant_s(end.high_us), "source": end.source}
 
 
 def _reservation(one: PlannedReservation, who: Who) -> Plain:
