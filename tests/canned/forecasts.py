@@ -20,6 +20,26 @@ def predictions(now_s: float) -> dict[str, Any]:
         "calibration": [{"source": "history", "level": level, "observed": level - 0.01, "count": 120}
                         for level in (0.1, 0.5, 0.9)],
         "points": [{"source": "history", "predicted_s": 60.0 * n, "truth_s": 66.0 * n} for n in range(5)],
+        "starts": starts(now_s),
+    }  # fmt: skip
+
+
+def starts(now_s: float) -> dict[str, Any]:
+    """Promised starts: one was late for a guest of the same tenant, one for a job that the asker may not see."""
+    late = {"tenant": "vision", "user": "ana", "promised_s": now_s - 7200.0}
+    hidden = dict.fromkeys(("cause_job", "cause_user", "cause_tenant"))
+    return {
+        "count": 40, "kept": 38, "late": 2, "median_s": 450.0, "worst_s": 600.0,
+        "causes": [{"cause": "ahead_overran", "count": 1, "median_s": 300.0, "worst_s": 300.0},
+                   {"cause": "guest_overstayed", "count": 1, "median_s": 600.0, "worst_s": 600.0}],
+        "latest": [
+            late | {"job": job_id(3), "name": HOSTILE, "started_s": now_s - 6600.0, "late_s": 600.0,
+                    "head_delay_s": 540.0, "cause": "guest_overstayed", "cause_job": job_id(5), "cause_user": "bo",
+                    "cause_tenant": "vision"},
+            late | {"job": job_id(4), "name": "sweep", "started_s": now_s - 6900.0, "late_s": 300.0,
+                    "head_delay_s": None, "cause": "ahead_overran"} | hidden,
+        ],
+        "heads": {"count": 25, "delayed": 1, "median_s": 540.0, "worst_s": 540.0},
     }  # fmt: skip
 
 

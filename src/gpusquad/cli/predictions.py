@@ -1,4 +1,4 @@
-"""``gpusquad predictions``: accuracy of predicted run times."""
+"""``gpusquad predictions``: accuracy of predicted run times and of promised starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def predictions(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write plots to this HTML file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the accuracy of predicted run times, by tenant and by source of the prediction."""
+    """Show the accuracy of predicted run times, by tenant and by source of the prediction, and which promised starts
+    were kept, late, by how much and why."""
     from gpusquad.cli._times import read_time
 
     client = connect()
@@ -36,8 +37,12 @@ def predictions(
         return
     from gpusquad.cli._tables import console
     from gpusquad.cli._views.predictions import predictions_view
+    from gpusquad.cli._views.starts import starts_view
 
     out = console()
     out.print(predictions_view(answer, out.width))
+    if answer.get("starts"):
+        out.print()
+        out.print(starts_view(answer["starts"], out.width))
     if html is not None:
         note(f"Wrote {html}")

@@ -344,6 +344,13 @@ class GpuHours(TypedDict):
     unknown: float
 
 
+class HeadDelaysView(TypedDict):
+    count: int
+    delayed: int
+    median_s: float | None
+    worst_s: float | None
+
+
 class HealthView(TypedDict):
     ok: bool
     reason: str
@@ -441,6 +448,28 @@ class JobView(TypedDict):
     retries_left: int
     preemptions: int
     after: list[DependencyView]
+
+
+class LateCause(TypedDict):
+    cause: str
+    count: int
+    median_s: float | None
+    worst_s: float | None
+
+
+class LateStart(TypedDict):
+    job: str
+    name: str
+    tenant: str
+    user: str
+    promised_s: float | None
+    started_s: float | None
+    late_s: float
+    head_delay_s: float | None
+    cause: str
+    cause_job: str | None
+    cause_user: str | None
+    cause_tenant: str | None
 
 
 class LogPart(TypedDict):
@@ -629,6 +658,7 @@ class PredictionsView(TypedDict):
     sources: list[ErrorLine]
     calibration: list[CalibrationPoint]
     points: list[PredictionPoint]
+    starts: StartsView
 
 
 class PreviewView(TypedDict):
@@ -646,7 +676,7 @@ class Progress(TypedDict):
 
 class QueuePage(TypedDict):
     items: list[QueuedView]
-    running: list[JobView]
+    running: list[RunningView]
     counts: dict[str, int]
     next: str | None
 
@@ -753,6 +783,34 @@ class RunTimeRecord(TypedDict):
     median_ratio: float
 
 
+class RunningView(TypedDict):
+    id: str
+    name: str
+    tenant: str
+    user: str
+    queue: str
+    group: str | None
+    state: str
+    attempt: int
+    priority: str
+    lane: str
+    gpus: int
+    share: JobShare | None
+    tasks: int
+    submitted_s: float
+    started_s: float | None
+    ended_s: float | None
+    cause: str
+    placement: list[TaskPlace]
+    result: TaskResult | None
+    progress: Progress | None
+    forecast: RunForecast | None
+    retries_left: int
+    preemptions: int
+    after: list[DependencyView]
+    end: End | None
+
+
 class SamplePage(TypedDict):
     items: list[SampleView]
     next: str | None
@@ -813,6 +871,17 @@ class SoloView(TypedDict):
     bandwidth_ratio: float
     memory_bytes: int
     power_w: float
+
+
+class StartsView(TypedDict):
+    count: int
+    kept: int
+    late: int
+    median_s: float | None
+    worst_s: float | None
+    causes: list[LateCause]
+    latest: list[LateStart]
+    heads: HeadDelaysView
 
 
 class Story(TypedDict):

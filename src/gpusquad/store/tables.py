@@ -256,6 +256,27 @@ forecasts = Table(
     Index(None, "truth_us"),
 )
 
+# One row per attempt that had a reservation or was the head of the queue; completed when it starts.
+promises = Table(
+    "promises",
+    metadata,
+    Column("job_id", Id, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("tenant", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("made_us", Us, nullable=False),
+    Column("promised_us", Us),
+    Column("started_us", Us),
+    Column("head_delay_us", Us),
+    Column("cause", Text, nullable=False),
+    Column("cause_job", Text, nullable=False),
+    Column("cause_user", Text, nullable=False),
+    Column("cause_tenant", Text, nullable=False),
+    Index(None, "started_us"),
+    Index(None, "tenant", "started_us"),
+)
+
 # One row per attempt: written when it joins the queue, completed when it releases its cards.
 run_forecasts = Table(
     "run_forecasts",

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from gpusquad.store import goal_samples, samples
 from gpusquad.store.rows import drop_smallest
-from gpusquad.store.tables import events, forecasts, jobs, notices, run_forecasts
+from gpusquad.store.tables import events, forecasts, jobs, notices, promises, run_forecasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class TrimCounts:
     """Samples of cards and of SLOs."""
     notices: int = 0
     forecasts: int = 0
-    """Forecasts of starts and predictions of run times."""
+    """Forecasts of starts, promised starts and predictions of run times."""
 
     def __bool__(self) -> bool:
         return any(astuple(self))
@@ -35,7 +35,9 @@ def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int
         events=_trim_events(c, events_before_us, most),
         samples=samples.trim(c, samples_before_us, most) + goal_samples.trim(c, events_before_us, most),
         notices=_trim_notices(c, events_before_us, most),
-        forecasts=_trim_forecasts(c, events_before_us, most) + _trim_run_forecasts(c, events_before_us, most),
+        forecasts=_trim_forecasts(c, events_before_us, most)
+        + _trim_run_forecasts(c, events_before_us, most)
+        + _trim_promises(c, events_before_us, most),
     )
 
 
@@ -61,6 +63,13 @@ def _trim_forecasts(c: Connection, before_us: int, most: int) -> int:
     over = select(jobs.c.id).where(jobs.c.id == forecasts.c.job_id, jobs.c.ended_us < before_us).exists()
     never_started = forecasts.c.truth_us.is_(None) & (forecasts.c.made_us < before_us) & over
     return settled + c.execute(delete(forecasts).where(never_started)).rowcount
+
+
+def _trim_promises(c: Connection, before_us: int, most: int) -> int:
+    settled = drop_smallest(c, promises.c.started_us, before_us, most)
+    over = select(jobs.c.id).where(jobs.c.id == promises.c.job_id, jobs.c.ended_us < before_us).exists()
+    never_started = promises.c.started_us.is_(None) & (promises.c.made_us < before_us) & over
+    return settled + c.execute(delete(promises).where(never_started)).rowcount
 
 
 def _trim_run_forecasts(c: Connection, before_us: int, most: int) -> int:

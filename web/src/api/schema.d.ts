@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: d6fbe6ac3ecfb75e
+// mark: 6e4a52579a8a9164
 
 export interface paths {
     "/api/v1/jobs": {
@@ -688,7 +688,8 @@ export interface paths {
         };
         /**
          * Get Predictions
-         * @description Show errors and calibration of predicted run times, by tenant and by source; by default of the last 30 days.
+         * @description Show errors and calibration of predicted run times, by tenant and by source, and promised starts with the actual
+         *     ones; by default of the last 30 days.
          */
         get: operations["get_predictions"];
         put?: never;
@@ -2226,6 +2227,23 @@ export interface components {
              */
             unknown: number;
         };
+        /**
+         * HeadDelaysView
+         * @description How much later heads of the queue started than if no job behind them had started before them.
+         */
+        HeadDelaysView: {
+            /** Count */
+            count: number;
+            /** Delayed */
+            delayed: number;
+            /**
+             * Median S
+             * @description Of the delayed ones
+             */
+            median_s: number | null;
+            /** Worst S */
+            worst_s: number | null;
+        };
         /** HealthView */
         HealthView: {
             /** Ok */
@@ -2762,6 +2780,53 @@ export interface components {
             preemptions: number;
             /** After */
             after: components["schemas"]["DependencyView"][];
+        };
+        /** LateCause */
+        LateCause: {
+            /**
+             * Cause
+             * @description guest_overstayed, ahead_overran, arrived_ahead, requeued_ahead, capacity_lost, policy_changed, changed or other
+             */
+            cause: string;
+            /** Count */
+            count: number;
+            /** Median S */
+            median_s: number | null;
+            /** Worst S */
+            worst_s: number | null;
+        };
+        /** LateStart */
+        LateStart: {
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** User */
+            user: string;
+            /** Promised S */
+            promised_s: number | null;
+            /** Started S */
+            started_s: number | null;
+            /** Late S */
+            late_s: number;
+            /**
+             * Head Delay S
+             * @description True head delay; null: it was not followed as the head
+             */
+            head_delay_s: number | null;
+            /** Cause */
+            cause: string;
+            /**
+             * Cause Job
+             * @description The job that delayed it most; null: none, or not visible to the caller
+             */
+            cause_job: string | null;
+            /** Cause User */
+            cause_user: string | null;
+            /** Cause Tenant */
+            cause_tenant: string | null;
         };
         /** LogPart */
         LogPart: {
@@ -3314,6 +3379,7 @@ export interface components {
             calibration: components["schemas"]["CalibrationPoint"][];
             /** Points */
             points: components["schemas"]["PredictionPoint"][];
+            starts: components["schemas"]["StartsView"];
         };
         /** PreemptionRequest */
         PreemptionRequest: {
@@ -3385,7 +3451,7 @@ export interface components {
              * Running
              * @description On the first page only
              */
-            running: components["schemas"]["JobView"][];
+            running: components["schemas"]["RunningView"][];
             /** Counts */
             counts: {
                 [key: string]: number;
@@ -3445,14 +3511,20 @@ export interface components {
             after: components["schemas"]["DependencyView"][];
             /** Position */
             position: number;
-            /** Eta S */
+            /**
+             * Eta S
+             * @description Forecast start, as start_s of when; null: not known
+             */
             eta_s: number | null;
             /**
              * Eta High S
              * @description Start in nine of ten cases; null if only eta_s is known
              */
             eta_high_s: number | null;
-            /** Promised S */
+            /**
+             * Promised S
+             * @description Latest start by its first reservation; null: it has none
+             */
             promised_s: number | null;
             reason: components["schemas"]["ShortReason"] | null;
         };
@@ -3766,6 +3838,56 @@ export interface components {
              */
             median_ratio: number;
         };
+        /** RunningView */
+        RunningView: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** User */
+            user: string;
+            /** Queue */
+            queue: string;
+            /** Group */
+            group: string | null;
+            /** State */
+            state: string;
+            /** Attempt */
+            attempt: number;
+            /** Priority */
+            priority: string;
+            /** Lane */
+            lane: string;
+            /** Gpus */
+            gpus: number;
+            /** @description Share of each task; null: whole cards or none, or tasks request different shares */
+            share: components["schemas"]["JobShare"] | null;
+            /** Tasks */
+            tasks: number;
+            /** Submitted S */
+            submitted_s: number;
+            /** Started S */
+            started_s: number | null;
+            /** Ended S */
+            ended_s: number | null;
+            /** Cause */
+            cause: string;
+            /** Placement */
+            placement: components["schemas"]["TaskPlace"][];
+            result: components["schemas"]["TaskResult"] | null;
+            progress: components["schemas"]["Progress"] | null;
+            forecast: components["schemas"]["RunForecast"] | null;
+            /** Retries Left */
+            retries_left: number;
+            /** Preemptions */
+            preemptions: number;
+            /** After */
+            after: components["schemas"]["DependencyView"][];
+            /** @description As in when; null: not known */
+            end: components["schemas"]["End"] | null;
+        };
         /** SamplePage */
         SamplePage: {
             /** Items */
@@ -3969,6 +4091,36 @@ export interface components {
             memory_bytes: number;
             /** Power W */
             power_w: number;
+        };
+        /**
+         * StartsView
+         * @description Starts of jobs that had a reservation, compared with the start that was promised first.
+         */
+        StartsView: {
+            /** Count */
+            count: number;
+            /** Kept */
+            kept: number;
+            /**
+             * Late
+             * @description By more than a second
+             */
+            late: number;
+            /**
+             * Median S
+             * @description How late, of the late ones
+             */
+            median_s: number | null;
+            /** Worst S */
+            worst_s: number | null;
+            /** Causes */
+            causes: components["schemas"]["LateCause"][];
+            /**
+             * Latest
+             * @description The latest starts, at most 20
+             */
+            latest: components["schemas"]["LateStart"][];
+            heads: components["schemas"]["HeadDelaysView"];
         };
         /** Story */
         Story: {
@@ -4505,11 +4657,20 @@ export interface components {
         WhenView: {
             /** State */
             state: string;
-            /** Start S */
+            /**
+             * Start S
+             * @description Forecast start of a pending job; null: not known
+             */
             start_s: number | null;
-            /** High S */
+            /**
+             * High S
+             * @description Start in nine of ten cases
+             */
             high_s: number | null;
-            /** Promised S */
+            /**
+             * Promised S
+             * @description Latest start by its first reservation; null: it has none
+             */
             promised_s: number | null;
             run: components["schemas"]["RunForecast"] | null;
             run_record: components["schemas"]["RunTimeRecord"] | null;

@@ -151,7 +151,7 @@ def _translation(before: ClusterArrays, after: ClusterArrays) -> Callable[[Place
 
 def _update_waiting(state: SchedulerState, job: Job, prediction: RunTimePrediction | None) -> None:
     waiting = state.dequeue(job.id)
-    state.rebuild_reservations(f"{job.name or job.id} was changed")
+    state.rebuild_reservations(f"{job.id} was changed")
     state.timeline.reservations.pop(job.id, None)
     _enqueue_again(state, waiting, job, prediction or waiting.prediction)
 
@@ -171,7 +171,7 @@ def _update_run(state: SchedulerState, job: Job, prediction: RunTimePrediction |
         end_us = _predicted_end_us(job, prediction, old.placement, old.started_us)
     run = replace(old, job=job, prediction=prediction or old.prediction, end_us=end_us)
     _carry_over(state, run)
-    state.rebuild_reservations(f"{job.name or job.id} was changed")
+    state.rebuild_reservations(f"{job.id} was changed")
 
 
 def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placement, started_us: int) -> int:

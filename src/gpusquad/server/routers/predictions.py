@@ -1,4 +1,4 @@
-"""Accuracy of predicted run times."""
+"""Accuracy of predicted run times and of promised starts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from gpusquad.model.units import US_PER_S
+from gpusquad.server.answers import Who
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.predictions import PredictionsView
 from gpusquad.server.services.prediction.accuracy import MAX_ROWS, report
+from gpusquad.server.services.queries.start_report import start_report
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
-from gpusquad.store import run_forecasts
+from gpusquad.store import promises, run_forecasts
 
 router = APIRouter(tags=["predictions"])
 MAX_POINTS = 5000
@@ -26,17 +28,19 @@ Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to d
 async def get_predictions(
     who: Reader, svc: Svc, tenant: QueryLine = None, since_s: TimeS = None, points: Points = 0
 ) -> Answer:
-    """Show errors and calibration of predicted run times, by tenant and by source; by default of the last 30 days."""
+    """Show errors and calibration of predicted run times, by tenant and by source, and promised starts with the actual
+    ones; by default of the last 30 days."""
     held_to = tenant_seen(who, tenant)
     since_us = to_us(since_s)
     if since_us is None:
         since_us = max(0, svc.clock.now_us() - USUAL_US)
-    return Answer(await svc.slow.run(lambda: _predictions(svc, held_to, since_us, points)))
+    return Answer(await svc.slow.run(lambda: _predictions(svc, who, held_to, since_us, points)))
 
 
-def _predictions(svc: Services, tenant: str | None, since_us: int, points: int) -> Plain:
+def _predictions(svc: Services, who: Who, tenant: str | None, since_us: int, points: int) -> Plain:
     with svc.database.read() as c:
         rows = run_forecasts.settled(c, since_us, tenant, limit=MAX_ROWS)
+        promised = promises.settled(c, since_us, tenant, limit=MAX_ROWS)
     made = report(rows, points)
     return {
         "since_s": since_us / US_PER_S,
@@ -45,4 +49,5 @@ def _predictions(svc: Services, tenant: str | None, since_us: int, points: int) 
         "sources": list(made.sources),
         "calibration": list(made.calibration),
         "points": list(made.points),
+        "starts": start_report(promised, who),
     }

@@ -37,6 +37,53 @@ class PredictionPoint(ApiView):
     truth_s: float
 
 
+class LateCause(ApiView):
+    cause: str = Field(
+        description="guest_overstayed, ahead_overran, arrived_ahead, requeued_ahead, capacity_lost, policy_changed, "
+        "changed or other"
+    )
+    count: int
+    median_s: float | None
+    worst_s: float | None
+
+
+class LateStart(ApiView):
+    job: str
+    name: str
+    tenant: str
+    user: str
+    promised_s: float | None
+    started_s: float | None
+    late_s: float
+    head_delay_s: float | None = Field(description="True head delay; null: it was not followed as the head")
+    cause: str
+    cause_job: str | None = Field(description="The job that delayed it most; null: none, or not visible to the caller")
+    cause_user: str | None
+    cause_tenant: str | None
+
+
+class HeadDelaysView(ApiView):
+    """How much later heads of the queue started than if no job behind them had started before them."""
+
+    count: int
+    delayed: int
+    median_s: float | None = Field(description="Of the delayed ones")
+    worst_s: float | None
+
+
+class StartsView(ApiView):
+    """Starts of jobs that had a reservation, compared with the start that was promised first."""
+
+    count: int
+    kept: int
+    late: int = Field(description="By more than a second")
+    median_s: float | None = Field(description="How late, of the late ones")
+    worst_s: float | None
+    causes: list[LateCause]
+    latest: list[LateStart] = Field(description="The latest starts, at most 20")
+    heads: HeadDelaysView
+
+
 class PredictionsView(ApiView):
     since_s: float
     count: int = Field(description="Runs used: the newest 50,000 at most")
@@ -44,3 +91,4 @@ class PredictionsView(ApiView):
     sources: list[ErrorLine]
     calibration: list[CalibrationPoint]
     points: list[PredictionPoint]
+    starts: StartsView

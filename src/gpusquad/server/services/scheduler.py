@@ -157,6 +157,7 @@ class Scheduler:
         recovered = restore(
             self._context, self._setup.cluster, policies, self._pass.carry_out, self._holds, self._neighbours.rate
         )
+        self._pass.reservations.restore(self._context.state.committed_us)
         self.node_service.load()
         if self._context.cluster_engine is not None:
             self._cluster_sync.load()

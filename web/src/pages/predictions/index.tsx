@@ -11,6 +11,7 @@ import { Charts } from "./Charts";
 import { ErrorTable } from "./ErrorTable";
 import styles from "./Predictions.module.css";
 import { text } from "./texts";
+import { Promises } from "./Promises";
 import { Summary } from "./Summary";
 
 type Days = "1" | "7" | "30";
@@ -59,6 +60,7 @@ export default function PredictionsPage() {
           <ErrorTable lines={series.data.lines} isTruncated={series.data.truncated} />
         </div>
       ))}
+      {report.data && <div className={styles.page}><Promises starts={report.data.starts} /></div>}
     </>
   );
 }

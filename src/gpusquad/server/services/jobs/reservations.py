@@ -1,16 +1,22 @@
-"""Records new and moved reservations as events, and as forecasts to compare with the actual starts."""
+"""Records new and moved reservations as events, and as promises to compare with the actual starts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
+from gpusquad.core.explain.forecast import promised_us
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.delays import Delays
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
-from gpusquad.store import forecasts
+from gpusquad.store import forecasts, promises
 from gpusquad.store.forecasts import ForecastRow
+from gpusquad.store.jobs import JobRow
+from gpusquad.store.promises import PromiseRow
 
 REPORT_US = 60 * US_PER_S
 REPORT_RATIO = 0.05
@@ -24,50 +30,86 @@ class ReservationLog:
         self._context = context
         self._reported: dict[str, int] = {}
         """Job to the start that was reported last."""
+        self._promised: dict[str, int] = {}
+        """Job to the start that was promised first, of this attempt."""
+        self._delays = Delays()
         self.blamed: set[str] = set()
         """Words of the causes reported in this pass; they include the ids of jobs that delay others."""
 
+    def restore(self, promised: Mapping[str, int]) -> None:
+        """Promises made before a restart are not recorded again."""
+        self._promised.update(promised)
+
     def record(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
         """Record starts and new or moved reservations of a cycle."""
-        for decision in decisions:
-            if isinstance(decision, Start):
-                self._settle(unit, decision.job_id)
         state = self._context.state
         causes = {job_id: why for job_id, _, _, why in state.delayed_starts}
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self._settle(unit, decision.job_id, causes.get(decision.job_id, state.last_replan_cause))
         state.delayed_starts.clear()
         self.blamed.clear()
         for job_id, reservation in state.timeline.reservations.items():
             if reservation.start_us < NEVER_US and job_id in unit.rows:
-                self._reserved(
-                    unit,
-                    job_id,
-                    reservation.start_us,
-                    reservation.first_us,
-                    causes.get(job_id, state.last_replan_cause),
-                )
-        for job_id in [job_id for job_id in self._reported if job_id not in unit.rows]:
-            del self._reported[job_id]
+                why = causes.get(job_id, state.last_replan_cause)
+                self._reserved(unit, job_id, reservation.start_us, why)
+        for known in (self._reported, self._promised):
+            for job_id in [job_id for job_id in known if job_id not in unit.rows]:
+                del known[job_id]
+        self._delays.keep_only(unit.rows)
 
-    def _reserved(self, unit: UnitOfWork, job_id: str, start_us: int, high_us: int, why: str) -> None:
-        before_us = self._reported.get(job_id)
-        if before_us is None:
-            self._reported[job_id] = start_us
-            row = ForecastRow(job_id=job_id, made_us=unit.now_us, mid_us=start_us, high_us=max(start_us, high_us),
-                              truth_us=None)  # fmt: skip
-            unit.writes.append(lambda c: forecasts.add(c, row))
-            unit.record(job_id, "promised", data={"start_us": start_us})
-        elif start_us - before_us > max(REPORT_US, int(REPORT_RATIO * (before_us - unit.now_us))):
-            self._reported[job_id] = start_us
-            self.blamed.update(why.split())
-            later = f"expected {show_us(start_us - before_us)} later than reported before"
-            text = f"{with_names(why, unit, job_id)}: {later}" if why else later
-            unit.record(job_id, "eta_moved", text, data={"start_us": start_us, "before_us": before_us})
+    def head_started(self, unit: UnitOfWork, job_id: str, delay_us: int) -> None:
+        """Record the true delay of a head of the queue that has started."""
+        if job_id in unit.rows:
+            row = replace(_promise_of(unit.rows[job_id], unit.now_us), started_us=unit.now_us, head_delay_us=delay_us)
+            unit.writes.append(partial(promises.set_head_delay, row=row))
 
-    def _settle(self, unit: UnitOfWork, job_id: str) -> None:
-        reserved_us = self._reported.pop(job_id, None)
-        if reserved_us is not None:
-            self._context.observer.forecast_settled((unit.now_us - reserved_us) / US_PER_S)
+    def _reserved(self, unit: UnitOfWork, job_id: str, start_us: int, why: str) -> None:
+        if job_id not in self._promised:
+            self._promise(unit, job_id, start_us)
+        self._delays.moved(unit, self._context.state, job_id, start_us, self._promised[job_id], why)
+        before_us = self._reported.setdefault(job_id, start_us)
+        if start_us - before_us > max(REPORT_US, int(REPORT_RATIO * (before_us - unit.now_us))):
+            self._report_later(unit, job_id, start_us, why)
+
+    def _promise(self, unit: UnitOfWork, job_id: str, start_us: int) -> None:
+        """Record the first reservation of an attempt."""
+        high_us = self._promised[job_id] = max(start_us, promised_us(self._context.state, job_id))
+        self._reported[job_id] = start_us
+        forecast = ForecastRow(job_id=job_id, made_us=unit.now_us, mid_us=start_us, high_us=high_us, truth_us=None)
+        row = replace(_promise_of(unit.rows[job_id], unit.now_us), promised_us=high_us)
+        unit.writes += [partial(forecasts.add, row=forecast), partial(promises.add, row=row)]
+        unit.record(job_id, "promised", data={"start_us": start_us})
+
+    def _report_later(self, unit: UnitOfWork, job_id: str, start_us: int, why: str) -> None:
+        before_us, self._reported[job_id] = self._reported[job_id], start_us
+        self.blamed.update(why.split())
+        later = f"expected {show_us(start_us - before_us)} later than reported before"
+        text = f"{with_names(why, unit, job_id)}: {later}" if why else later
+        unit.record(job_id, "eta_moved", text, data={"start_us": start_us, "before_us": before_us})
+        self._blame(unit, job_id)  # so that a restart does not lose it
+
+    def _settle(self, unit: UnitOfWork, job_id: str, why: str) -> None:
+        reported_us = self._reported.pop(job_id, None)
+        if reported_us is not None:
+            self._context.observer.forecast_settled((unit.now_us - reported_us) / US_PER_S)
         unit.writes.append(lambda c: forecasts.settle(c, job_id, unit.now_us))
+        promised = self._promised.pop(job_id, None)
+        if promised is not None:
+            self._delays.moved(unit, self._context.state, job_id, unit.now_us, promised, why)
+            self._blame(unit, job_id)
+            attempt = unit.rows[job_id].attempt
+            unit.writes.append(lambda c: promises.settle(c, job_id, attempt, unit.now_us))
+        self._delays.forget(job_id)
+
+    def _blame(self, unit: UnitOfWork, job_id: str) -> None:
+        cause, attempt = self._delays.largest(job_id), unit.rows[job_id].attempt
+        if cause is not None:
+            unit.writes.append(lambda c: promises.blame(c, job_id, attempt, cause))
+
+
+def _promise_of(row: JobRow, now_us: int) -> PromiseRow:
+    return PromiseRow(row.id, row.attempt, row.tenant, row.user, row.name, now_us)
 
 
 def with_names(why: str, unit: UnitOfWork, job_id: str) -> str:

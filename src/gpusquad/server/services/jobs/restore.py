@@ -13,7 +13,7 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.outcomes import ON_CARDS, STOP_REQUESTED
 from gpusquad.server.services.runtime.records import forecast_of, past_of, placement_of
-from gpusquad.store import forecasts, jobs
+from gpusquad.store import forecasts, jobs, promises
 from gpusquad.store.jobs import JobRow
 
 
@@ -22,7 +22,7 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, car
     """Fill the context from the store. Returns the attempts to ask the engine about."""
     with context.database.read() as connection:
         rows = jobs.unfinished(connection)
-        promises = forecasts.open_promises(connection)
+        made = forecasts.open_promises(connection) | promises.open_promises(connection)
     state = SchedulerState(cluster, policies, rate=rate)
     state.now_us, state.resizes = context.clock.now_us(), False
     context.driver = Driver(state, carry_out)
@@ -36,8 +36,8 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, car
     for row in rows:
         if row.state == JobState.PENDING:
             context.driver.apply(state.now_us, JobSubmitted(context.job(row.id), forecast_of(row), past_of(row)))
-            if row.id in promises and row.id in state.queue:
-                state.committed_us[row.id] = state.first_reserved_us[row.id] = promises[row.id]
+            if row.id in made and row.id in state.queue:
+                state.committed_us[row.id] = state.first_reserved_us[row.id] = made[row.id]
         elif row.state == JobState.HELD:
             holds.watch(row)
     _settle_dependencies(context, holds)
