@@ -110,6 +110,18 @@ class QuantileLevels:
             merit=merit(run),
         )  # fmt: skip
 
+    def forecast(self, run: Quantiles, limit_us: int | None) -> RunTimePrediction:
+        """The prediction for the core, within a time limit."""
+        found = self.prediction(run)
+        return found if limit_us is None else found.within(limit_us)
+
+
+def within_limit(run: Quantiles, limit_us: int | None, middle: float) -> Quantiles | None:
+    """A time limit bounds the prediction, and replaces a missing one. None: nothing is known."""
+    if limit_us is not None:
+        return certain(limit_us, "limit") if run.at(middle) > limit_us else run.capped(limit_us)
+    return None if run.at(middle) >= NOTHING_KNOWN_US else run
+
 
 def mean(run: Quantiles) -> float:
     """Mean of the distribution, each value weighted by the probability nearest to it."""

@@ -10,7 +10,7 @@ from typing import Any
 from gpusquad import registry
 from gpusquad.core.state.state import UNKNOWN
 from gpusquad.model.job import Job
-from gpusquad.model.prediction import PastRun, Predictor, QuantileLevels, Quantiles
+from gpusquad.model.prediction import PastRun, Predictor, QuantileLevels, Quantiles, within_limit
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.traces import TraceJob
 
@@ -32,22 +32,27 @@ class PredictorFeed:
 
     def parts(self) -> dict[str, Any]:
         """Arguments of a scenario."""
-        return {"forecast": self.forecast, "begin": self.begin, "learn": self.learn, "anew": self.anew}
+        return {"forecast": self.forecast, "begin": self.begin, "learn": self.learn, "anew": self.anew,
+                "again": self.again}  # fmt: skip
 
     def forecast(self, trace: TraceJob) -> RunTimePrediction:
         self._waiting[trace.job.tenant, trace.job.user][trace.job.id] = trace
         found = self.predictor.predict(trace.job)
-        if found.source == UNKNOWN.source:
-            return UNKNOWN
-        self.predictions.setdefault(trace.job.id, found)
-        forecast = self.uses.prediction(found)
-        return forecast if trace.job.limit_us is None else forecast.within(trace.job.limit_us)
+        if found.source != UNKNOWN.source:
+            self.predictions.setdefault(trace.job.id, found)
+        run = within_limit(found, trace.job.limit_us, self.uses.shadow)
+        return UNKNOWN if run is None else self.uses.forecast(run, trace.job.limit_us)
 
     def anew(self, run: PastRun) -> Iterator[tuple[str, RunTimePrediction]]:
         """New predictions of the owner's pending jobs."""
         waiting = self._waiting.get((run.job.tenant, run.job.user), {})
         for trace in list(islice(waiting.values(), MAX_ANEW)):
             yield trace.job.id, self.forecast(trace)
+
+    def again(self, job: Job) -> None:
+        """The service predicts each attempt, to compare it with the actual run time. The core derives the prediction
+        it plans with from that of the first attempt."""
+        self.predictor.predict(job)
 
     def begin(self, job: Job, at_us: int) -> None:
         self._waiting[job.tenant, job.user].pop(job.id, None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpusquad.core.driver import Driver
-from gpusquad.core.ports import CardChanged, Event, JobSubmitted, PoliciesChanged, RunTimePredicted
+from gpusquad.core.ports import CardChanged, Event, GangEnded, JobSubmitted, PoliciesChanged, RunTimePredicted
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.model.cluster import Cluster, MaintenanceWindow
@@ -52,11 +52,13 @@ class Scenario:
     count as free; submissions in file order, then ends in start order, one cycle each.
     """
     learn: Callable[[PastRun], None] | None = None
-    """Called with each finished job."""
+    """Called with each run that ended, also if it was cut short."""
     begin: Callable[[Job, int], None] | None = None
     """Called with each job that starts, and its start time."""
     anew: Callable[[PastRun], Iterable[tuple[str, RunTimePrediction]]] | None = None
     """Called after each end; returns new predictions of pending jobs."""
+    again: Callable[[Job], None] | None = None
+    """Called with each job that is requeued after its run was cut short."""
     before_cycle: Callable[[SchedulerState, int], None] | None = None
     """Called with the state after all events of an instant and before the cycle. Snapshots are taken here."""
     on_cycle: Callable[[SchedulerState, int], None] | None = None
@@ -206,7 +208,10 @@ class _Simulation:
     def _apply_immediate(self, now_us: int) -> None:
         events, self.engine.immediate = self.engine.immediate, []
         for event in events:
-            self.driver.apply(now_us, event)
+            if isinstance(event, GangEnded):
+                self._ended(event, now_us)
+            else:
+                self.driver.apply(now_us, event)
 
     def _arrives_at(self, now_us: int) -> bool:
         return self.next_arrival < len(self.arrivals) and self.arrivals[self.next_arrival].job.submitted_us <= now_us
@@ -217,18 +222,23 @@ class _Simulation:
         self.driver.apply(now_us, JobSubmitted(trace.job, self.scenario.forecast(trace)))
 
     def _end(self, job_id: str, now_us: int) -> None:
-        self.driver.apply(now_us, self.engine.end(job_id, now_us))
+        self._ended(self.engine.end(job_id, now_us), now_us)
         self.done += 1
-        if self.scenario.learn:
-            span = self.outcomes[job_id].spans[-1]
-            trace = self.traces[job_id]
-            run = PastRun(trace.job, span.ended_us - span.started_us, now_us, trace.outcome)
-            self.scenario.learn(run)
-            if self.scenario.anew:
-                for waiting_id, forecast in self.scenario.anew(run):
-                    self.driver.apply(now_us, RunTimePredicted(waiting_id, forecast))
         if self.progress and self.done % 1000 == 0:
             self.progress(self.done, len(self.arrivals))
+
+    def _ended(self, event: GangEnded, now_us: int) -> None:
+        """The predictor learns the work done since the first start, as in the service."""
+        run = self.state.runs[event.job_id]
+        past = PastRun(run.job, max(1, run.kept_us + now_us - run.started_us), now_us, event.how)
+        self.driver.apply(now_us, event)
+        if self.scenario.learn:
+            self.scenario.learn(past)
+        if self.scenario.anew:
+            for waiting_id, forecast in self.scenario.anew(past):
+                self.driver.apply(now_us, RunTimePredicted(waiting_id, forecast))
+        if self.scenario.again and event.how in ("preempted", "lost"):
+            self.scenario.again(run.job)
 
     def _apply_incidents(self, now_us: int) -> None:
         while self.next_incident < len(self.incidents) and self.incidents[self.next_incident][0] <= now_us:
@@ -242,7 +252,7 @@ class _Simulation:
         """A lost card ends the gangs on it. They are requeued with their original submit time."""
         card = self.state.space.fixed.card_index[card_id]
         for job_id in dict.fromkeys(self.engine.on_card(card)):
-            self.driver.apply(now_us, self.engine.interrupt(job_id, now_us, "lost"))
+            self._ended(self.engine.interrupt(job_id, now_us, "lost"), now_us)
 
     def _sample(self, now_us: int) -> None:
         samples = self.samples

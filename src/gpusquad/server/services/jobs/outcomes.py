@@ -296,10 +296,10 @@ class Outcomes:
             self._context.driver.apply(unit.now_us, GangEnded(row.id, how, kept_us))
 
     def _kept_us(self, unit: UnitOfWork, row: JobRow) -> int:
-        """Work kept by the last checkpoint, by the job's checkpoint interval."""
-        every_us = self._context.job(row.id).checkpoint.every_us
-        ran_us = _ran_us(unit, row)
-        return ran_us // every_us * every_us if every_us else 0
+        """Work kept by the last checkpoint, by the job's checkpoint interval. A restart is no work."""
+        checkpoint = self._context.job(row.id).checkpoint
+        worked_us = max(0, _ran_us(unit, row) - (checkpoint.restart_us if row.attempt else 0))
+        return worked_us // checkpoint.every_us * checkpoint.every_us if checkpoint.every_us else 0
 
 
 def _ended_us(unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import UNKNOWN
 from gpusquad.model.job import Job
-from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Predictor, QuantileLevels, Quantiles, certain
+from gpusquad.model.prediction import (
+    NOTHING_KNOWN_US,
+    PastRun,
+    Predictor,
+    QuantileLevels,
+    Quantiles,
+    certain,
+    within_limit,
+)
 from gpusquad.model.views import RunTimePrediction
 
 _log = structlog.get_logger("gpusquad.foretelling")
@@ -41,13 +48,12 @@ class LockedPredictor:
 
     def predict(self, job: Job, done_us: int = 0) -> JobPrediction:
         """Predict the time on cards. ``done_us`` of it need not be repeated."""
-        run = _within(self._predict(job), job.limit_us, self.uses.shadow)
+        run = within_limit(self._predict(job), job.limit_us, self.uses.shadow)
         if run is None:
             return JobPrediction(UNKNOWN, None)
         if done_us:
             run = run.less(done_us)
-        forecast = self.uses.prediction(run)
-        return JobPrediction(forecast if job.limit_us is None else forecast.within(job.limit_us), run)
+        return JobPrediction(self.uses.forecast(run, job.limit_us), run)
 
     def begin(self, job: Job, at_us: int) -> None:
         """The job has started."""
@@ -79,10 +85,3 @@ class LockedPredictor:
             if job.estimate_us is None:
                 return certain(NOTHING_KNOWN_US, "none")
             return certain(job.estimate_us, "user")
-
-
-def _within(run: Quantiles, limit_us: int | None, middle: float) -> Quantiles | None:
-    """A time limit bounds the prediction, and replaces a missing one."""
-    if limit_us is not None:
-        return certain(limit_us, "limit") if run.at(middle) > limit_us else run.capped(limit_us)
-    return None if run.at(middle) >= NEVER_US else run
