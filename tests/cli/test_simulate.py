@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from gpusquad.app.config import PredictConfig
 from gpusquad.cli import app
 from gpusquad.cli._choices import split
+from gpusquad.server.services.policy import DEFAULT_MODE
 
 JOB = '{{"id": "{}", "submitted": {}, "gpus": {}, "run": {}, "estimate": {}}}'
 
@@ -105,7 +107,6 @@ def test_every_kind_of_estimate(trace, kind):
 def test_jobs_of_which_nothing_is_known_run_all_the_same(tmp_path, mode, kind):
     path = tmp_path / "silent.jsonl"
     path.write_text("\n".join(f'{{"id": "{i}", "gpus": {1 + i % 3}, "run": {10 + i}}}' for i in range(30)))
-    assert numbers(path, "--cluster", "1x4", "--mode", mode)["estimates"]["kind"] == "exact"
     data = numbers(path, "--cluster", "1x4", "--estimates", kind, "--mode", mode)
     assert data["results"][0]["ends"] == {"succeeded": 30}
 
@@ -114,10 +115,28 @@ def test_number_of_jobs_without_estimate_is_shown_in_the_singular_for_one(tmp_pa
     path = tmp_path / "one.jsonl"
     path.write_text('{"id": "a", "gpus": 1, "run": 10}\n')
     for words, why in (
-        ((), "exact (1 of 1 job has no estimate, so actual run times are used)"),
+        ((), "predict (predictor combined)"),
         (("--estimates", "user"), "user (1 job has no estimate: run time unknown)"),
     ):
         assert f"estimates: {why}" in simulate(path, "--cluster", "1x1", "--mode", "fifo", *words).stdout
+
+
+@pytest.mark.parametrize("words", [(), ("--mode", "fifo"), ("--order", "las"), ("--compare", "fifo,las+easy+spread")])
+def test_default_plans_with_the_predictor_of_the_service(trace, words):
+    data = numbers(trace, "--cluster", "1x1", *words)
+    assert data["estimates"] == {"kind": "predict", "why": f"predictor {PredictConfig().predictor}"}
+
+
+def test_default_mode_is_that_of_the_service(trace):
+    assert [result["label"] for result in numbers(trace, "--cluster", "1x1")["results"]] == [DEFAULT_MODE]
+
+
+def test_reference_event_order_plans_with_user_estimates_unless_the_mode_has_a_predictor(trace):
+    kinds = [
+        numbers(trace, "--cluster", "1x1", "--event-order", "reference", "--mode", mode)["estimates"]["kind"]
+        for mode in ("fifo", "standard")
+    ]
+    assert kinds == ["user", "predict"]
 
 
 def test_lanes_and_who_may_be_preempted(trace, tmp_path):

@@ -16,6 +16,7 @@ from gpusquad.sim.traces import TraceJob
 
 Kind = Literal["user", "exact", "predict"]
 DEFAULT = "combined"
+"""Predictor of the service, unless its configuration names another."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +40,23 @@ class EstimateSource:
 
 
 def choose_estimates(
-    kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], mode: Mode | None = None
+    kind: Kind | None,
+    predictor: str | None,
+    jobs: Sequence[TraceJob],
+    mode: Mode | None = None,
+    reference: bool = False,
 ) -> EstimateSource:
-    """As requested, otherwise as the mode says, otherwise user estimates if every job has one, otherwise actual run
-    times."""
-    if predictor is not None or (kind is None and mode is not None and mode.predictor):
-        kind = kind or "predict"
+    """As requested, otherwise predictions, as in the service. ``reference``: a published schedule is reproduced, so a
+    mode without a predictor plans with the users' estimates."""
+    if kind is None:
+        named = predictor is not None or (mode is not None and bool(mode.predictor))
+        kind = "user" if reference and not named else "predict"
     if kind == "predict":
         return _predicted(predictor, mode)
     without = sum(trace.job.estimate_us is None for trace in jobs)
     have = "has" if without == 1 else "have"
-    if kind is not None:
-        unknown = f"{counted(without, 'job')} {have} no estimate: run time unknown"
-        return EstimateSource(kind, unknown if kind == "user" and without else "as requested")
-    if not without:
-        return EstimateSource("user", "every job has an estimate")
-    some = f"{without:,} of {counted(len(jobs), 'job')}"
-    return EstimateSource("exact", f"{some} {have} no estimate, so actual run times are used")
+    unknown = f"{counted(without, 'job')} {have} no estimate: run time unknown"
+    return EstimateSource(kind, unknown if kind == "user" and without else "as requested")
 
 
 def _predicted(predictor: str | None, mode: Mode | None) -> EstimateSource:

@@ -48,6 +48,7 @@ class SimulationInput:
     slowed_by: str = ""
     kind: Kind | None = None
     predictor: str | None = None
+    event_order: EventOrder = "batch"
     estimate_sources: dict[str, EstimateSource] = field(default_factory=dict)
     """Source of the run times of each run, by its label."""
 
@@ -75,9 +76,9 @@ class SimulationInput:
         elif any(trace.job.has_shares for trace in self.jobs):
             self.rate, self.slowed_by = by_profile, "the jobs' profiles"
 
-    def set_estimates(self, kind: Kind | None, predictor: str | None) -> None:
+    def set_estimates(self, kind: Kind | None, predictor: str | None, event_order: EventOrder = "batch") -> None:
         """Options override the mode."""
-        self.kind, self.predictor = kind, predictor
+        self.kind, self.predictor, self.event_order = kind, predictor, event_order
 
     @property
     def estimates(self) -> tuple[str, str]:
@@ -89,7 +90,8 @@ class SimulationInput:
 
     def source_for(self, choice: PolicyChoice) -> EstimateSource:
         """Source of the run times for this choice."""
-        return choose_estimates(self.kind, self.predictor, self.jobs, choice.mode)
+        is_reference = self.event_order == "reference"
+        return choose_estimates(self.kind, self.predictor, self.jobs, choice.mode, is_reference)
 
 
 @dataclass

@@ -67,7 +67,7 @@ def simulate(
         Literal["batch", "reference"],
         typer.Option(
             help="Order of events at the same instant. Use reference to reproduce the published wait times of SWF "
-            "logs.",
+            "logs; modes without a predictor then plan with the users' estimates.",
             rich_help_panel=_TRACE,
         ),
     ] = "batch",
@@ -114,14 +114,15 @@ def simulate(
         Literal["user", "exact", "predict"] | None,
         typer.Option(
             help="Run times that the scheduler plans with: estimates of the users, exact ones, or predictions. "
-            "Default: the mode's, otherwise user if every job has an estimate, otherwise exact.",
+            "Default: predictions, as in the service.",
             rich_help_panel=_POLICIES,
         ),
     ] = None,
     predictor: Annotated[
         str | None,
         typer.Option(
-            help="Predictor of run times, for example history or recent:last=3. Default: the mode's.",
+            help="Predictor of run times, for example history or recent:last=3. Default: the mode's, otherwise "
+            "combined.",
             rich_help_panel=_POLICIES,
         ),
     ] = None,
@@ -167,6 +168,6 @@ def simulate(
     work = SimulationInput.load(trace, format, skip_bad, limit, cluster)
     work.add_incidents(incidents)
     work.slow_by(pairs, pairs_gpu)
-    work.set_estimates(estimates, predictor)
+    work.set_estimates(estimates, predictor, event_order)
     results = run(work, chosen, event_order, snapshot)
     show(work, results, files, as_json)
