@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad import registry
 from gpusquad.core.ports import CardChanged, NodeChanged
-from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.policies import PreemptionConfig, make_policies
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
-from gpusquad.model.job import Checkpoint, Request, Role, Share
+from gpusquad.model.job import Checkpoint, Job, Request, Role, Share
+from gpusquad.model.prediction import PastRun
+from gpusquad.server.services.prediction.predictor import LockedPredictor
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import Scenario, exact, simulate, user
+from gpusquad.sim.traces import TraceJob
 from tests.strategies import Load, examples, gang, loads, make_trace, starts_s
 
 S = 1_000_000
@@ -161,3 +166,40 @@ def test_simulation_without_jobs_or_gpu_requests_works():
     cluster = Cluster((Node("n0", (), 1000, GIB), Node("n1", (Card("c"),), 0, 0)))
     assert simulate(Scenario(cluster, [], make_policies(), exact)).outcomes == []
     assert starts_s(Load(cluster, (make_trace("cpu", Request(cpu_milli=500), 1),)).run()) == {"cpu": 0}
+
+
+# -- what the predictor learns -------------------------------------------------------------------------------------
+
+
+def learned(jobs, preempts: bool) -> list[tuple[str, float, str]]:
+    runs: list[PastRun] = []
+    preemption = PreemptionConfig(by="priority" if preempts else "none", min_run_s=1)
+    policies = make_policies("fifo", "easy", "binpack", preemption=preemption)
+    simulate(Scenario(grid("1x2"), jobs, policies, user, learn=runs.append))
+    return [(run.job.id, run.run_us / S, run.how) for run in runs]
+
+
+def test_predictor_learns_preempted_runs_and_the_work_that_they_kept():
+    checkpoint = Checkpoint(every_us=10 * S, restart_us=5 * S)
+    jobs = (gang("low", 2, 100, priority="low", checkpoint=checkpoint), gang("high", 2, 10, 25, priority="high"))
+    assert learned(jobs, preempts=True) == [("low", 25, "preempted"), ("high", 10, "succeeded"),
+                                            ("low", 20 + 5 + 80, "succeeded")]  # fmt: skip
+
+
+def test_predictor_learns_runs_stopped_by_their_time_limit():
+    assert learned((gang("long", 2, 100, limit_us=30 * S),), preempts=False) == [("long", 30, "timed_out")]
+
+
+def test_predictor_learns_runs_on_lost_cards():
+    runs: list[PastRun] = []
+    incidents = ((4 * S, CardChanged("n0/0", False)), (20 * S, CardChanged("n0/0", True)))
+    policies = make_policies("fifo", "easy", "binpack")
+    simulate(Scenario(grid("2x1"), [gang("hit", 2, 10)], policies, user, learn=runs.append, incidents=incidents))
+    assert [(run.run_us / S, run.how) for run in runs] == [(4, "lost"), (10, "succeeded")]
+
+
+def test_time_limit_replaces_a_missing_prediction_as_in_the_service():
+    job = Job("new", (Role("task", 1, Request(gpus=1)),), limit_us=50 * S)
+    found = PredictorFeed("combined").forecast(TraceJob(job, 10 * S))
+    assert found == LockedPredictor(registry.create("predictor", "combined")).predict(job).forecast
+    assert (found.mid_us, found.source) == (50 * S, "limit")

@@ -45,7 +45,7 @@ jobs = st.lists(
 
 plans = st.sampled_from(["easy", "none", "conservative"])
 places = st.sampled_from(["binpack", "balance"])
-few_examples = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(jobs, st.sampled_from(["fifo", "sjf", "drf"]), plans, places, st.booleans())

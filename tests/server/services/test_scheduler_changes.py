@@ -41,6 +41,20 @@ def test_preempted_job_is_requeued_with_its_submit_time(world: World) -> None:
     assert "preempting" in kinds(world, low)
 
 
+def test_time_of_a_restart_is_no_work_that_a_checkpoint_keeps(world: World) -> None:
+    world.scheduler.policy_service.set({"preemption": {"by": "priority", "min_run_s": 0}}, ADA)
+    low = world.submit(name="low", gpus=2, priority="low", checkpoint={"every": 10, "restart": 5}, estimate=100)
+    world.settle()
+    for at_s, name in ((15, "first"), (28, "second")):
+        world.clock.at_us = at_s * SECOND_US
+        high = world.submit(name=name, gpus=2, priority="high")
+        world.settle()
+        world.engine.end(high, 0)
+        world.settle()
+    row = world.scheduler.row(low)  # 15 s keep 10; of the next 13 s, 5 are the restart
+    assert (row.attempt, row.kept_us) == (2, 10 * SECOND_US)
+
+
 def test_gang_on_a_faulty_card_is_requeued_and_others_continue(world: World) -> None:
     first, second = world.submit(name="one", gpus=1), world.submit(name="two", gpus=1)
     world.settle()
