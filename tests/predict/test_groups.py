@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpusquad.predict._bins import COUNT
 from gpusquad.predict._groups import RunGroups
+from gpusquad.predict._groups import tally as tally_all
 from gpusquad.predict._similarity import KINDS, SimilarityKey
 
 EQUAL = SimilarityKey("equal", 0.9999, lambda f: f.owner)
@@ -18,9 +19,9 @@ run_lists = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, ma
 
 
 def tally(groups: RunGroups, key=KEY) -> tuple[np.ndarray, np.ndarray]:
-    ended, reached = np.zeros(COUNT), np.zeros(COUNT)
-    groups.tally(key, ended, reached)
-    return ended, reached
+    ended, reached = np.zeros((1, COUNT)), np.zeros((1, COUNT))
+    tally_all([(groups, key)], ended, reached)
+    return ended[0], reached[0]
 
 
 def group_of(kind: SimilarityKey, runs, most: int = 10) -> RunGroups:
@@ -97,3 +98,14 @@ def test_groups_round_trip_through_json(runs):
 def test_invalid_runs_are_not_loaded(runs):
     with pytest.raises((ValueError, TypeError)):
         RunGroups(FADING, 10).load([[["t", "u"], runs]])
+
+
+@given(st.lists(st.tuples(st.sampled_from([EQUAL, FADING]), run_lists, st.booleans()), max_size=5))
+def test_groups_counted_at_once_are_those_counted_one_by_one(drawn) -> None:
+    asked = [(group_of(kind, runs), KEY if is_known else ("other",)) for kind, runs, is_known in drawn]
+    ended, reached = np.zeros((len(asked), COUNT)), np.zeros((len(asked), COUNT))
+    tally_all([*asked], ended, reached)
+    for row, (group, key) in enumerate(asked):
+        alone = tally(group, key)
+        assert (ended[row] == alone[0]).all()
+        assert (reached[row] == alone[1]).all()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 from math import exp, log
 from typing import Literal, Protocol
 
@@ -137,11 +139,14 @@ def merit(run: Quantiles) -> float:
 
 def _parts(run: Quantiles) -> Iterator[tuple[float, int]]:
     """Probability that each value represents."""
-    below = 0.0
-    for index, (level, value) in enumerate(zip(run.levels, run.values, strict=True)):
-        above = (level + run.levels[index + 1]) / 2 if index + 1 < len(run.levels) else 1.0
-        yield above - below, value
-        below = above
+    return zip(_part_sizes(run.levels), run.values, strict=True)
+
+
+@lru_cache(maxsize=64)
+def _part_sizes(levels: tuple[float, ...]) -> tuple[float, ...]:
+    """Probability nearest to each level."""
+    edges = [0.0, *((level + after) / 2 for level, after in pairwise(levels)), 1.0]
+    return tuple(above - below for below, above in pairwise(edges))
 
 
 def certain(value: int, source: str, confidence: float = 0.0) -> Quantiles:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
+from collections.abc import Sequence
 from math import ceil, log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpusquad.predict._bins import COUNT, Floats
 from gpusquad.predict._similarity import Key, SimilarityKey, as_key
 
+Bins = NDArray[np.integer]
 _FORGOTTEN = 0.02
 """A run with a lower weight is dropped."""
 
@@ -41,21 +44,10 @@ class RunGroups:
     def count(self, key: Key | None) -> int:
         return 0 if key is None else min(self._keep, len(self.runs.get(key, ())))
 
-    def tally(self, key: Key | None, ended: Floats, reached: Floats) -> None:
-        """Add to rows of zeros the weights of the runs that ended in each bin, and of those that reached it."""
+    def latest(self, key: Key | None) -> tuple[Bins, Floats] | None:
+        """The runs of a group as bins, oldest first, and their weights. None: there are none."""
         runs = None if key is None else self.runs.get(key)
-        if not runs:
-            return
-        bins = np.frombuffer(runs, dtype=np.int16).astype(np.int64)
-        weights = self._weights[-len(bins) :]
-        whole = bins >= 0
-        ended += np.bincount(bins[whole], weights[whole], COUNT)
-        last = ended
-        if not whole.all():
-            last = ended + np.bincount(-1 - bins[~whole], weights[~whole], COUNT)
-        reached += last[::-1].cumsum()[::-1]
-        if last is not ended:  # a run that was cut short is no evidence about the bin it was cut in
-            reached -= last - ended
+        return (np.frombuffer(runs, dtype=np.int16), self._weights[-len(runs) :]) if runs else None
 
     def dump(self) -> list:
         return [[key, list(runs)] for key, runs in self.runs.items()]
@@ -69,6 +61,25 @@ class RunGroups:
         return array("h", runs)
 
 
-def reaches(bin_: int, amount: float, row: Floats) -> None:
-    """Count a run that has reached a bin and may continue."""
-    row[:bin_] += amount
+def tally(groups: Sequence[tuple[RunGroups, Key | None]], ended: Floats, reached: Floats) -> None:
+    """Add to rows of zeros, one per group, the weights of the runs that ended in each bin, and of those that reached
+    it. All groups are counted at once, because each call of NumPy costs more than what it counts here."""
+    rows = [(row, found) for row, (group, key) in enumerate(groups) if (found := group.latest(key)) is not None]
+    if not rows:
+        return
+    bins = np.concatenate([found[0] for _, found in rows]).astype(np.int64)
+    weights = np.concatenate([found[1] for _, found in rows])
+    first = np.repeat([row * COUNT for row, _ in rows], [len(found[0]) for _, found in rows])
+    cut = bins < 0
+    if not cut.any():
+        ended += _sums(first + bins, weights, ended)
+        reached += ended[:, ::-1].cumsum(axis=1)[:, ::-1]
+        return
+    ended += _sums((first + bins)[~cut], weights[~cut], ended)
+    last = ended + _sums((first - 1 - bins)[cut], weights[cut], ended)
+    reached += last[:, ::-1].cumsum(axis=1)[:, ::-1]
+    reached -= last - ended  # a run that was cut short is no evidence about the bin it was cut in
+
+
+def _sums(places: Bins, weights: Floats, like: Floats) -> Floats:
+    return np.bincount(places, weights, like.size).reshape(like.shape)

@@ -8,6 +8,7 @@ number of runs behind it at that point.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any
@@ -18,7 +19,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
 from gpusquad.predict._bins import COUNT, Floats, bin_of, quantiles, shares
-from gpusquad.predict._groups import RunGroups, reaches
+from gpusquad.predict._groups import RunGroups, tally
 from gpusquad.predict._similarity import KINDS, Features, Key, Owners
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import register
@@ -36,6 +37,7 @@ _OVERRUN_DECAY, _OVERRUN_FORGOTTEN = 0.98, 0.1
 """Decay of an owner's overruns: estimates count again after about a hundred runs."""
 _MAX_RUNNING = 100_000
 _MANY = 64
+_FOUND_KEPT = 256
 _ROWS_WITH_RUNNING = [
     index + 1 for index, kind in enumerate(KINDS) if kind.name in ("lately", "asked", "alike", "again")
 ]
@@ -90,6 +92,8 @@ class History(OnlinePredictor):
         self._running: dict[Key, dict[str, int]] = {}
         self._request_of_running: OrderedDict[str, Key] = OrderedDict()
         self.runs = 0
+        self._found: dict[tuple[Features, tuple[int, ...]], _GroupPredictions] = {}
+        """Predictions since the last run that was learned."""
 
     def predict(self, job: Job) -> Quantiles:
         if not self.runs:
@@ -125,15 +129,26 @@ class History(OnlinePredictor):
         if not run.was_cut:
             self._owners.ended(job, bin_)
         self.runs += 1
+        self._found.clear()
 
     # -- mixing ----------------------------------------------------------------------------------------------------
 
     def _predict_groups(self, job: Job, features: Features) -> _GroupPredictions:
+        """Jobs that are alike get the same prediction until the next run is learned."""
+        key = features, tuple(self._running_bins(job))
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= _FOUND_KEPT:
+                self._found.clear()
+            found = self._found[key] = self._mix(job, *key)
+        return found
+
+    def _mix(self, job: Job, features: Features, running: Sequence[int]) -> _GroupPredictions:
         ended, reached = np.zeros((_ROWS, COUNT)), np.zeros((_ROWS, COUNT))
         base = self._base_hazards(job, reached[0])
-        for row, (group, kind) in enumerate(zip(self._groups, KINDS, strict=True), 1):
-            group.tally(kind.key(features), ended[row], reached[row])
-        self._count_running(job, reached)
+        keys = [kind.key(features) for kind in KINDS]
+        tally(list(zip(self._groups, keys, strict=True)), ended[1:], reached[1:])
+        _count_running(running, reached)
         hazards = (ended + self.prior * base) / (reached + self.prior)
         hazards[0] = base
         np.clip(hazards, _MIN_HAZARD, 1 - _MIN_HAZARD, out=hazards)
@@ -196,16 +211,9 @@ class History(OnlinePredictor):
 
     # -- running jobs and upper bounds -----------------------------------------------------------------------------
 
-    def _count_running(self, job: Job, reached: Floats) -> None:
-        running = self._running.get(_request(job), {})
-        bins = [bin_of(job.submitted_us - started_us) for started_us in running.values()]
-        if len(bins) > _MANY:
-            came = np.bincount(bins, minlength=COUNT)
-            reached[_ROWS_WITH_RUNNING] += came[::-1].cumsum()[::-1] - came
-            return
-        for far in bins:
-            for row in _ROWS_WITH_RUNNING:
-                reaches(far, 1.0, reached[row])
+    def _running_bins(self, job: Job) -> Iterator[int]:
+        """How long the running jobs with the same request have run."""
+        return (bin_of(job.submitted_us - at_us) for at_us in self._running.get(_request(job), {}).values())
 
     def _forget_running(self, job: Job) -> None:
         if job.id in self._request_of_running:
@@ -264,6 +272,20 @@ class History(OnlinePredictor):
         for group, kept in zip(self._groups, dumped["groups"], strict=True):
             group.load(kept)
         self._owners.load(dumped["owners"])
+
+
+def _count_running(bins: Sequence[int], reached: Floats) -> None:
+    """Each running job has reached its bin and may continue."""
+    if not bins:
+        return
+    rows = reached[_ROWS_WITH_RUNNING]
+    if len(bins) > _MANY:
+        came = np.bincount(bins, minlength=COUNT)
+        rows += came[::-1].cumsum()[::-1] - came
+    else:
+        for far in bins:
+            rows[:, :far] += 1.0
+    reached[_ROWS_WITH_RUNNING] = rows
 
 
 def _fill(values: list[float], array: Floats) -> None:

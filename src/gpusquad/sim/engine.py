@@ -13,7 +13,7 @@ from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
-from gpusquad.sim.outcome import AttemptSpan, Outcome
+from gpusquad.sim.outcome import AttemptSpan, CardIndexes, Outcome
 from gpusquad.sim.traces import TraceJob
 
 LEAST_RATE = 0.01
@@ -150,14 +150,14 @@ class SimEngine:
         self, trace: TraceJob, placement: Placement, solo_left_us: float, overhead_us: int, now_us: int
     ) -> None:
         job = trace.job
-        cards = tuple(placement.all_cards())
+        cards = placement.all_cards()
         left_us = solo_left_us / _elastic_speed(job, placement)
         work = SimulatedGang(
             trace, placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, placement), overhead_us=overhead_us
         )
         self._working[job.id] = work
         self.busy_milli += work.busy_milli
-        self._outcomes[job.id].spans.append(AttemptSpan(now_us, now_us, cards))
+        self._outcomes[job.id].spans.append(AttemptSpan(now_us, now_us, CardIndexes(cards)))
         self._schedule(work, now_us)
         if job.has_shares or self._tracks_cards:
             for card in cards:

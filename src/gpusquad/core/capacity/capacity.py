@@ -158,6 +158,8 @@ class Capacity:
 
     def healthy_cards(self) -> int:
         """Number of usable cards on nodes that are up."""
+        if self.all_well:
+            return len(self.card_ok)
         return int(np.count_nonzero(self.card_ok & self.node_up[self.fixed.card_node]))
 
     def set_card_ok(self, card: int, ok: bool) -> None:

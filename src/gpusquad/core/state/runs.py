@@ -19,6 +19,8 @@ NEVER_US = 1 << 60
 FOREVER_US = NEVER_US + 1
 """After every end, including unknown ones."""
 _DEAD_US = NEVER_US + 2
+_ROWS_PER_RUN = 16
+"""Mean number of rows of a run above which it is faster to walk the runs than to partition the rows."""
 
 
 def after_us(now_us: int, duration_us: int) -> int:
@@ -192,7 +194,19 @@ class Runs:
         """When the n-th of the cards held whole is released (after NEVER_US: there are fewer)."""
         if n > self._rows.count:
             return FOREVER_US
+        if len(self.ends) * _ROWS_PER_RUN < self._rows.count:
+            return self._nth_row_us(n)
         return int(np.partition(self._rows.end_us[: self._rows.count], n - 1)[n - 1])
+
+    def _nth_row_us(self, n: int) -> int:
+        """The same by runs: faster when each has many rows."""
+        passed = 0
+        for end_us, _, job_id in self.ends:
+            first, last = self.by_id[job_id].rows
+            passed += last - first
+            if passed >= n:
+                return end_us
+        return _DEAD_US
 
     def cards_free_by(self, at_us: int) -> int:
         """Number of rows released by then."""

@@ -43,7 +43,9 @@ def _whole(group: TaskGroup, trial: Trial) -> bool:
         free = free * (1 << 40) + space.node_cpu_free[nodes]
     if group.count == 1 and len(nodes):
         return trial.fill(group, nodes[[int(free.argmin())]])
-    return trial.fill(group, nodes[free.argsort(kind="stable")])
+    if len(nodes) >= group.count and free.min() == free.max():
+        return trial.fill(group, nodes[: group.count])  # each has room for a task
+    return trial.fill(group, nodes[free.argsort(kind="stable")[: group.count]])
 
 
 def _shares(group: TaskGroup, trial: Trial) -> bool:
