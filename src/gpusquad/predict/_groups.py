@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpusquad.predict._bins import COUNT, Floats
 from gpusquad.predict._similarity import Key, SimilarityKey, as_key
 
-Bins = NDArray[np.integer]
+Bins = NDArray[np.int16]
 _FORGOTTEN = 0.02
 """A run with a lower weight is dropped."""
 
@@ -27,7 +27,7 @@ class RunGroups:
         self.runs: OrderedDict[Key, array] = OrderedDict()
         """Oldest first. A run that was cut in bin b is stored as -1 - b."""
         self._keep = ceil(log(_FORGOTTEN) / log(kind.keeps))
-        self._weights = kind.keeps ** np.arange(2 * self._keep + 1)[::-1]
+        self._weights = np.power(kind.keeps, np.arange(2 * self._keep + 1.0))[::-1]
 
     def learn(self, key: Key, bin_: int, was_cut: bool) -> None:
         runs = self.runs.get(key)
@@ -47,7 +47,9 @@ class RunGroups:
     def latest(self, key: Key | None) -> tuple[Bins, Floats] | None:
         """The runs of a group as bins, oldest first, and their weights. None: there are none."""
         runs = None if key is None else self.runs.get(key)
-        return (np.frombuffer(runs, dtype=np.int16), self._weights[-len(runs) :]) if runs else None
+        if not runs:
+            return None
+        return np.frombuffer(runs, dtype=np.int16), self._weights[-len(runs) :]
 
     def dump(self) -> list:
         return [[key, list(runs)] for key, runs in self.runs.items()]
@@ -81,5 +83,5 @@ def tally(groups: Sequence[tuple[RunGroups, Key | None]], ended: Floats, reached
     reached -= last - ended  # a run that was cut short is no evidence about the bin it was cut in
 
 
-def _sums(places: Bins, weights: Floats, like: Floats) -> Floats:
-    return np.bincount(places, weights, like.size).reshape(like.shape)
+def _sums(places: NDArray[np.int64], weights: Floats, like: Floats) -> Floats:
+    return np.asarray(np.bincount(places, weights, like.size), dtype=np.float64).reshape(*like.shape)

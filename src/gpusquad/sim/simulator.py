@@ -230,7 +230,8 @@ class _Simulation:
     def _ended(self, event: GangEnded, now_us: int) -> None:
         """The predictor learns the work done since the first start, as in the service."""
         run = self.state.runs[event.job_id]
-        past = PastRun(run.job, max(1, run.kept_us + now_us - run.started_us), now_us, event.how)
+        how = "failed" if event.how == "held" else event.how
+        past = PastRun(run.job, max(1, run.kept_us + now_us - run.started_us), now_us, how)
         self.driver.apply(now_us, event)
         if self.scenario.learn:
             self.scenario.learn(past)

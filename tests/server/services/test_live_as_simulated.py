@@ -234,6 +234,7 @@ def submitted_and_run(world: World, rows: list, prefix: str) -> list[TraceJob]:
                 "limit": limit_s}  # fmt: skip
         if checkpoint is not None:
             every_s, restart_s = checkpoint
+            assert isinstance(world.engine, CheckpointingEngine)
             world.engine.checkpoints[name] = (every_s * SECOND_US, restart_s * SECOND_US)
             file["checkpoint"] = {"every": every_s, "restart": restart_s}
         files.append((at_us, user_name, {key: value for key, value in file.items() if value is not None}))
