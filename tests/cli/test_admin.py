@@ -49,6 +49,24 @@ def test_policy_in_the_apis_words(service, gsq):
     assert "28 min later" in gsq("policy", "preview", "--place", "spread").stdout
 
 
+def test_lane_and_preemption_rules(service, gsq, tmp_path):
+    rules = tmp_path / "lanes.toml"
+    rules.write_text('version = 1\n[[lanes]]\nname = "night"\npriorities = ["low", 5]\n[[lanes]]\nname = "day"\n')
+    gsq("policy", "set", "--lanes", rules, "--preemptible", "night", "--overstay", "always")
+    sent = body(service, "PUT", "/policy")
+    assert [(lane["name"], lane["priorities"]) for lane in sent["lanes"]] == [("night", ["low", "5"]), ("day", [])]
+    assert (sent["preemptible"], sent["preemption"]) == (["night"], {"overstay": "always"})
+    gsq("policy", "set", "--preemptible", "none")
+    assert body(service, "PUT", "/policy") == {"preemptible": []}
+    rules.write_text('version = 1\n[[lanes]]\nname = "night"\nmin_gpu = 2\n')
+    assert "lanes.toml.lanes[0].min_gpu" in gsq("policy", "set", "--lanes", rules, code=2).stderr
+    shown = gsq("policy", "show").stdout
+    assert "backfilled jobs that outlive their time are preempted if they write checkpoints" in shown
+    lines = {line.split()[0]: line for line in shown.splitlines() if line.startswith(("large", "small"))}
+    assert "8 GPUs or more" in lines["large"]
+    assert "50% of GPUs" in lines["small"]
+
+
 def test_preemption_limit_of_one_is_shown_in_the_singular(service, gsq):
     answer = service.answers["GET", "/policy"][0].body
     once = {"by": "priority", "min_run_s": 0.0, "most_per_job": 1}

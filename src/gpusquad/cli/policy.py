@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -68,6 +69,28 @@ MostPerJob = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Maximum number of preemptions per job. Replaces the mode's.")
 ]
 
+Overstay = Annotated[
+    Literal["never", "checkpointed", "always"] | None,
+    typer.Option(
+        help="Which backfilled jobs are preempted when they outlive the time for which they were admitted and a job "
+        "ahead of them could start otherwise. Replaces the mode's."
+    ),
+]
+Lanes = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML file with the rules that assign jobs to lanes, as in a mode file. Replaces the mode's rules.",
+    ),
+]
+Preemptible = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LANE,…|none",
+        help="Lanes whose running jobs may be preempted; those of other lanes may not. Replaces the mode's.",
+    ),
+]
+
 
 def show(card: Cards = None, as_json: AsJson = False) -> None:
     """Show the current policies. With --card: show how a card is divided among its jobs."""
@@ -101,6 +124,9 @@ def _set(
     preempt: Preempt = None,
     min_run: MinRun = None,
     most_per_job: MostPerJob = None,
+    overstay: Overstay = None,
+    lanes: Lanes = None,
+    preemptible: Preemptible = None,
     note: Annotated[
         str, typer.Option(metavar="TEXT", help="Reason for the change, shown by gpusquad policy history.")
     ] = "",
@@ -111,11 +137,12 @@ def _set(
     Without MODE, omitted options keep their values. With MODE, they are those of the mode.
     """
     if card or reset:
-        others = (order, plan, place, preempt, min_run, most_per_job)
+        others = (order, plan, place, preempt, min_run, most_per_job, overstay, lanes, preemptible)
         _divide(card or [], chosen, reset, note, as_json, no_other_options=all(value is None for value in others))
         return
     client = connect()
-    changes = _changes(chosen, order, plan, place, preempt, min_run, most_per_job)
+    preemption = _preemption(preempt, min_run, most_per_job, overstay)
+    changes = _changes(chosen, order, plan, place, preemption, lanes, preemptible)
     answer: Any = client.policy.set(changes | ({"note": note} if note else {}))
     if as_json:
         print_json(answer)
@@ -134,11 +161,15 @@ def _preview(
     preempt: Preempt = None,
     min_run: MinRun = None,
     most_per_job: MostPerJob = None,
+    overstay: Overstay = None,
+    lanes: Lanes = None,
+    preemptible: Preemptible = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how other policies would affect the current queue, without changing them."""
     client = connect()
-    answer: Any = client.policy.preview(_changes(mode, order, plan, place, preempt, min_run, most_per_job))
+    preemption = _preemption(preempt, min_run, most_per_job, overstay)
+    answer: Any = client.policy.preview(_changes(mode, order, plan, place, preemption, lanes, preemptible))
     if as_json:
         print_json(answer)
         return
@@ -257,21 +288,40 @@ def _changes(
     order: str | None,
     plan: str | None,
     place: str | None,
-    preempt: str | None,
-    min_run: str | None,
-    most_per_job: int | None,
+    preemption: dict[str, Any],
+    lanes: Path | None,
+    preemptible: str | None,
 ) -> dict[str, Any]:
     from gpusquad.model.errors import Invalid
+
+    changes = _without_none(
+        {"mode": mode, "order": order, "plan": plan, "place": place, "preemption": preemption or None,
+         "lanes": None if lanes is None else _rows(lanes),
+         "preemptible": None if preemptible is None else _names(preemptible)}
+    )  # fmt: skip
+    if not changes:
+        raise Invalid("policy", "is not changed", "name a mode, or use --order, --plan, --place, --preempt or --lanes")
+    return changes
+
+
+def _preemption(by: str | None, min_run: str | None, most_per_job: int | None, overstay: str | None) -> dict[str, Any]:
     from gpusquad.model.units import US_PER_S, parse_us
 
     min_run_s = None if min_run is None else parse_us(min_run, "min-run") / US_PER_S
-    preemption = _without_none({"by": preempt, "min_run_s": min_run_s, "most_per_job": most_per_job})
-    changes = _without_none(
-        {"mode": mode, "order": order, "plan": plan, "place": place, "preemption": preemption or None}
-    )
-    if not changes:
-        raise Invalid("policy", "is not changed", "name a mode, or use --order, --plan, --place or --preempt")
-    return changes
+    return _without_none({"by": by, "min_run_s": min_run_s, "most_per_job": most_per_job, "overstay": overstay})
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from gpusquad.modes import load_lanes
+
+    return [asdict(lane) for lane in load_lanes(path)]
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return [] if names == ["none"] else names
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -450,6 +450,16 @@ class JobView(TypedDict):
     after: list[DependencyView]
 
 
+class LaneView(TypedDict):
+    name: str
+    min_gpus: int
+    max_gpus: int | None
+    tenants: list[str]
+    priorities: list[str]
+    preemptible: bool
+    limit_ratio: float
+
+
 class LateCause(TypedDict):
     cause: str
     count: int
@@ -628,6 +638,7 @@ class PolicyView(TypedDict):
     divide: str
     preemption: dict[str, Any]
     automatic: AutomaticView | None
+    lanes: list[LaneView]
     modes: list[str]
     since_s: float
     by: str

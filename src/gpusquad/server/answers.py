@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
 from gpusquad.model.reasons import Reason
 from gpusquad.model.views import RunTimePrediction
 
@@ -257,6 +258,8 @@ class PolicyStatus:
     """Divide policy of shared cards without a setting of their own."""
     automatic: AutomaticStatus | None = None
     """None: the mode is pinned."""
+    lanes: Sequence[Lane] = DEFAULT_LANES
+    """Rules that assign jobs to lanes. The first that matches decides."""
 
 
 @dataclass(frozen=True, slots=True)

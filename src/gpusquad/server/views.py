@@ -192,7 +192,10 @@ def window_view(window: WindowStatus) -> Plain:
     }
 
 
-def policy_view(policy: PolicyStatus) -> Plain:
+def policy_view(policy: PolicyStatus, who: Who) -> Plain:
+    def seen(tenant: str) -> str:
+        return tenant if who.is_admin or tenant == who.tenant else "another"
+
     return {
         "revision": policy.revision,
         "mode": policy.mode,
@@ -202,6 +205,7 @@ def policy_view(policy: PolicyStatus) -> Plain:
         "divide": policy.divide,
         "preemption": dict(policy.preemption),
         "automatic": _automatic_view(policy.automatic),
+        "lanes": [asdict(lane) | {"tenants": [*map(seen, lane.tenants)]} for lane in policy.lanes],
         "modes": list(policy.modes),
         "since_s": policy.at_us / US_PER_S,
         "by": policy.by,

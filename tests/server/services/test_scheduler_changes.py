@@ -250,6 +250,17 @@ def test_divide_policy_is_refused_as_a_mode_with_the_option_that_sets_it(world: 
         assert f"gpusquad policy set {name} --card 0" in refused.value.cure
 
 
+def test_lane_and_preemption_rules_survive_a_restart(world: World) -> None:
+    rows = [{"name": "night", "priorities": ["low"]}, {"name": "day", "limit_ratio": 0.5}]
+    world.scheduler.policy_service.set({"lanes": rows, "preemptible": ["night"]}, ADA)
+    world.scheduler.policy_service.set({"preemption": {"overstay": "always"}}, ADA)
+    status = world.make().policy_service.status()
+    assert [(lane.name, lane.preemptible, lane.limit_ratio) for lane in status.lanes] == [
+        ("night", True, 1.0), ("day", False, 0.5),
+    ]  # fmt: skip
+    assert (status.preemption["overstay"], status.revision) == ("always", 2)
+
+
 def test_policy_fields_that_are_not_given_stay_unchanged(world: World) -> None:
     world.scheduler.policy_service.set({"order": "sjf", "preemption": {"by": "priority"}}, ADA)
     status = world.scheduler.policy_service.set({"preemption": {"min_run_s": 7.0}}, ADA)

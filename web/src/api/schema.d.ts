@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 6e4a52579a8a9164
+// mark: b1a7df4f6d86da70
 
 export interface paths {
     "/api/v1/jobs": {
@@ -2781,6 +2781,63 @@ export interface components {
             /** After */
             after: components["schemas"]["DependencyView"][];
         };
+        /**
+         * LaneRequest
+         * @description A lane and the rule that assigns jobs to it.
+         */
+        LaneRequest: {
+            /** Name */
+            name: string;
+            /**
+             * Min Gpus
+             * @description Total GPUs of the job, inclusive
+             * @default 0
+             */
+            min_gpus: number;
+            /** Max Gpus */
+            max_gpus?: number | null;
+            /**
+             * Tenants
+             * @description Empty: all
+             * @default []
+             */
+            tenants: string[];
+            /**
+             * Priorities
+             * @description Names or integers; empty: all
+             * @default []
+             */
+            priorities: (string | number)[];
+            /**
+             * Preemptible
+             * @description Whether its running jobs may be preempted
+             * @default true
+             */
+            preemptible: boolean;
+            /**
+             * Limit Ratio
+             * @description Fraction of all GPUs that the lane may hold at most
+             * @default 1
+             */
+            limit_ratio: number;
+        };
+        /** LaneView */
+        LaneView: {
+            /** Name */
+            name: string;
+            /** Min Gpus */
+            min_gpus: number;
+            /** Max Gpus */
+            max_gpus: number | null;
+            /** Tenants */
+            tenants: string[];
+            /** Priorities */
+            priorities: string[];
+            /** Preemptible */
+            preemptible: boolean;
+            /** Limit Ratio */
+            limit_ratio: number;
+        };
         /** LateCause */
         LateCause: {
             /**
@@ -3288,6 +3345,16 @@ export interface components {
             place?: string | null;
             preemption?: components["schemas"]["PreemptionRequest"] | null;
             /**
+             * Lanes
+             * @description All lanes, in order: the first rule that matches decides
+             */
+            lanes?: components["schemas"]["LaneRequest"][] | null;
+            /**
+             * Preemptible
+             * @description Names of the lanes whose running jobs may be preempted; others may not
+             */
+            preemptible?: string[] | null;
+            /**
              * Note
              * @default
              */
@@ -3316,6 +3383,8 @@ export interface components {
             };
             /** @description What an automatic mode chose; null if the mode is pinned */
             automatic: components["schemas"]["AutomaticView"] | null;
+            /** Lanes */
+            lanes: components["schemas"]["LaneView"][];
             /** Modes */
             modes: string[];
             /** Since S */
@@ -3389,6 +3458,11 @@ export interface components {
             min_run_s?: number | null;
             /** Most Per Job */
             most_per_job?: number | null;
+            /**
+             * Overstay
+             * @description Backfilled jobs to preempt when they outlive their time: never, checkpointed, always
+             */
+            overstay?: string | null;
         };
         /** PreviewView */
         PreviewView: {

@@ -31,10 +31,46 @@ def show_policy(policy: Plain, now_s: float) -> None:
             ("place", policy["place"]),
             ("divide", policy.get("divide") or ""),
             ("preemption", _preemption(policy.get("preemption") or {})),
+            ("overstay", _overstay(policy.get("preemption") or {})),
             ("note", policy.get("note") or ""),
             ("known modes", ", ".join(policy.get("modes") or ())),
         ])
     )  # fmt: skip
+    _show_lanes(policy.get("lanes") or ())
+
+
+def _show_lanes(lanes: Sequence[Plain]) -> None:
+    """In the order of their rules: the first that matches a job decides."""
+    if not lanes:
+        return
+    out = console()
+    columns = (
+        TableColumn("LANE", max_width=24),
+        TableColumn("JOBS", wraps=True),
+        TableColumn("PREEMPTIBLE"),
+        TableColumn("LIMIT", right=True),
+    )
+    rows = [
+        (one["name"], lane_rule(one), "yes" if one["preemptible"] else "no",
+         "–" if one["limit_ratio"] >= 1 else f"{one['limit_ratio']:.0%} of GPUs")
+        for one in lanes
+    ]  # fmt: skip
+    out.print()
+    out.print(table(columns, rows, out.width))
+
+
+def lane_rule(lane: Plain) -> str:
+    """Which jobs belong to the lane, in words."""
+    parts = []
+    if lane["max_gpus"] is not None:
+        parts.append(f"{lane['min_gpus']} to {lane['max_gpus']} GPUs")
+    elif lane["min_gpus"]:
+        parts.append(f"{counted(lane['min_gpus'], 'GPU')} or more")
+    if lane["tenants"]:
+        parts.append(f"of tenant {' or '.join(lane['tenants'])}")
+    if lane["priorities"]:
+        parts.append(f"with priority {' or '.join(lane['priorities'])}")
+    return ", ".join(parts) or "all others"
 
 
 def mode_label(policy: Plain) -> str:
@@ -102,6 +138,12 @@ def _preemption(preemption: Plain) -> str:
     if preemption.get("most_per_job") is not None:
         text += f", at most {counted(preemption['most_per_job'], 'time')} per job"
     return text
+
+
+def _overstay(preemption: Plain) -> str:
+    who = {"never": "never preempted", "checkpointed": "preempted if they write checkpoints", "always": "preempted"}
+    rule = who.get(preemption.get("overstay") or "")
+    return f"backfilled jobs that outlive their time are {rule}" if rule else ""
 
 
 def _moved(one: Plain, now_s: float) -> tuple[str, str, str, str]:

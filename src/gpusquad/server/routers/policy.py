@@ -20,9 +20,9 @@ router = APIRouter(prefix="/policy", tags=["policy"])
 
 
 @router.get("", response_model=PolicyView)
-def get_policy(_: Reader, svc: Svc) -> Answer:
+def get_policy(who: Reader, svc: Svc) -> Answer:
     """Show the policies in use, and since when."""
-    return Answer(policy_view(svc.scheduler.policy_service.status()))
+    return Answer(policy_view(svc.scheduler.policy_service.status(), who))
 
 
 @router.put("", response_model=PolicyView)
@@ -32,7 +32,7 @@ def set_policy(body: PolicyRequest, who: Admin, svc: Svc) -> Answer:
     status = svc.scheduler.policy_service.set(settings, who, body.note)
     svc.divides.follow()
     svc.audit.record(who, "policy.set", str(status.revision), settings | {"note": body.note})
-    return Answer(policy_view(status))
+    return Answer(policy_view(status, who))
 
 
 @router.get("/revisions", response_model=RevisionPage)
@@ -57,7 +57,7 @@ async def preview_policy(body: PolicyRequest, _: Admin, svc: Svc) -> Answer:
 def _settings(body: PolicyRequest) -> dict[str, Any]:
     settings = body.model_dump(exclude_none=True, exclude={"note"})
     if not settings:
-        raise Invalid("body", "changes nothing", "set mode, order, plan, place or preemption")
+        raise Invalid("body", "changes nothing", "set mode, order, plan, place, preemption, lanes or preemptible")
     return settings
 
 

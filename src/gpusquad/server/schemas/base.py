@@ -27,6 +27,7 @@ _PRIORITY = {
 }
 Priority = Annotated[str, BeforeValidator(lambda value: priority_text(value, "")), WithJsonSchema(_PRIORITY)]
 """The name of a priority class or an integer, in a request. Answers have text: the name, else the number."""
+Gpus = Annotated[int, Field(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
 Next = Annotated[str | None, Field(description="Cursor of the next page; null on the last one")]
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gpusquad.server.params import Line
-from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Seconds
+from gpusquad.server.params import Line, Name
+from gpusquad.server.schemas.base import ApiBody, ApiView, Gpus, Next, Priority, Seconds
 
 CardStateName = Literal["free", "busy", "shared", "taken_outside", "cordoned", "drained"]
 
@@ -107,6 +107,32 @@ class PreemptionRequest(ApiBody):
     by: Line | None = None
     min_run_s: Seconds | None = None
     most_per_job: int | None = Field(None, ge=0, le=1_000_000)
+    overstay: Line | None = Field(
+        None,
+        description="Backfilled jobs to preempt when they outlive their time: never, checkpointed, always",
+    )
+
+
+class LaneRequest(ApiBody):
+    """A lane and the rule that assigns jobs to it."""
+
+    name: Name
+    min_gpus: Gpus = Field(0, description="Total GPUs of the job, inclusive")
+    max_gpus: Gpus | None = None
+    tenants: list[Name] = Field([], max_length=1000, description="Empty: all")
+    priorities: list[Priority] = Field([], max_length=1000, description="Names or integers; empty: all")
+    preemptible: bool = Field(True, description="Whether its running jobs may be preempted")
+    limit_ratio: float = Field(1.0, gt=0, le=1, description="Fraction of all GPUs that the lane may hold at most")
+
+
+class LaneView(ApiView):
+    name: str
+    min_gpus: int
+    max_gpus: int | None
+    tenants: list[str]
+    priorities: list[str]
+    preemptible: bool
+    limit_ratio: float
 
 
 class PolicyRequest(ApiBody):
@@ -117,6 +143,12 @@ class PolicyRequest(ApiBody):
     plan: Line | None = None
     place: Line | None = None
     preemption: PreemptionRequest | None = None
+    lanes: list[LaneRequest] | None = Field(
+        None, min_length=1, max_length=100, description="All lanes, in order: the first rule that matches decides"
+    )
+    preemptible: list[Name] | None = Field(
+        None, max_length=100, description="Names of the lanes whose running jobs may be preempted; others may not"
+    )
     note: Line = ""
 
 
@@ -140,6 +172,7 @@ class PolicyView(ApiView):
     divide: str = Field(description="Divide policy of shared cards without a setting of their own")
     preemption: dict[str, Any]
     automatic: AutomaticView | None = Field(description="What an automatic mode chose; null if the mode is pinned")
+    lanes: list[LaneView]
     modes: list[str]
     since_s: float
     by: str

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpusquad.server.params import Line, Name
-from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Priority, Seconds
+from gpusquad.server.schemas.base import ApiBody, ApiView, Gpus, Next, Priority, Seconds
 
 RoleName = Literal["admin", "member", "viewer"]
 Scope = Literal["read", "submit", "admin"]
@@ -19,7 +19,6 @@ OwnMaxPriority = Annotated[
 OwnMayChooseLane = Annotated[
     bool | None, Field(description="Whether the user may choose the lane of a job; null: as the tenant")
 ]
-Gpus = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
 class TokenFacts(ApiView):

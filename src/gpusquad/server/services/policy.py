@@ -6,6 +6,7 @@ An automatic mode changes them as well: its choice is reviewed once a minute, an
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -15,16 +16,19 @@ from sqlalchemy import Connection
 
 from gpusquad.core.explain.forecast import Replay
 from gpusquad.core.ports import PoliciesChanged
+from gpusquad.core.state.lanes import Lane
 from gpusquad.core.state.live_updates import with_policies
 from gpusquad.core.state.policies import Policies, PreemptionConfig
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.decision import Preempt, Start
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import QuantileLevels
+from gpusquad.model.units import show_count
 from gpusquad.modes import Mode, choosable, load_mode, mode_names
 from gpusquad.modes.automatic import REVIEW_US
 from gpusquad.modes.choice import ModeChoice, first_choice, review
 from gpusquad.modes.goals import goals_of
+from gpusquad.modes.read import lanes_from_dict, with_preemptible
 from gpusquad.registry import create, find
 from gpusquad.server.answers import AutomaticStatus, PolicyPreview, PolicyStatus, Who
 from gpusquad.server.services.context import SchedulerContext
@@ -35,6 +39,7 @@ from gpusquad.store import settings as stored
 _log = structlog.get_logger("gpusquad.policy")
 DEFAULT_MODE = "standard"
 KINDS = ("order", "plan", "place")
+_PREEMPT = {"by": ("none", "priority", "order"), "overstay": ("never", "checkpointed", "always")}
 _STEPS = 2000
 _MAX_MOVED = 100
 _CHOICE = "mode_choice"
@@ -93,7 +98,7 @@ class PolicyService:
         return PolicyStatus(
             revision, self._settings["mode"], *(policies.names[kind] for kind in KINDS),
             preemption=asdict(policies.preemption), modes=mode_names(), at_us=at_us, by=by, note=note,
-            divide=self._mode.divide, automatic=self._automatic(),
+            divide=self._mode.divide, automatic=self._automatic(), lanes=policies.lanes,
         )  # fmt: skip
 
     def _automatic(self) -> AutomaticStatus | None:
@@ -112,9 +117,12 @@ class PolicyService:
             settings = self._merge(wanted)
             named = _mode(settings)
             modes = choosable(named)
-            self._policies(settings, named)  # fails on a wrong setting before anything changes
+            # Fails on a wrong setting before anything changes.
+            checked = [self._policies(settings, mode) for mode in (named, *modes.values())]
 
             def change() -> None:
+                for policies in checked:
+                    self._check_used_lanes(policies)
                 choice = self._first_choice(named) if wanted.get("mode") else self._choice
                 self._use(modes[choice.mode] if choice else named, settings, "the policies changed")
                 self._settings, self._named, self._modes, self._choice = settings, named, modes, choice
@@ -183,6 +191,14 @@ class PolicyService:
         then = with_policies(now, self._policies(settings, mode))
         return _compare(now, then)
 
+    def _check_used_lanes(self, policies: Policies) -> None:
+        """A job that names a lane could not be scheduled without it."""
+        known = {lane.name for lane in policies.lanes}
+        lost = Counter(job.lane for job in self._context.jobs.values() if job.lane and job.lane not in known)
+        for name, count in sorted(lost.items()):
+            problem = f"leaves out {name!r}, which {show_count(count, 'unfinished job')} named"
+            raise Invalid("lanes", problem, f"keep lane {name}, or change the jobs: gpusquad update JOB --lane")
+
     def _count_on(self, uses: QuantileLevels) -> None:
         """Predict pending jobs again if the mode uses other quantiles. Running jobs keep their predictions."""
         before, self._context.predictor.uses = self._context.predictor.uses, uses
@@ -190,7 +206,7 @@ class PolicyService:
             self._context.training.refresh_predictions()
 
     def _merge(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        known = {"mode", *KINDS, "preemption"}
+        known = {"mode", *KINDS, "preemption", "lanes", "preemptible"}
         for name in wanted:
             if name not in known:
                 raise Invalid(name, "is not a policy setting", f"choose from {', '.join(sorted(known))}")
@@ -199,6 +215,8 @@ class PolicyService:
         if isinstance(given.get("preemption"), Mapping):
             given_fields = {name: value for name, value in given["preemption"].items() if value is not None}
             given["preemption"] = {**(kept.get("preemption") or {}), **given_fields}
+        if "lanes" in given:
+            kept.pop("preemptible", None)  # was about the lanes before
         return kept | given
 
     def _policies(self, settings: Mapping[str, Any], mode: Mode) -> Policies:
@@ -207,6 +225,7 @@ class PolicyService:
             create(kind, text)
         if settings.get("preemption"):
             overrides["preemption"] = _preemption(mode.preemption, settings["preemption"])
+        overrides["lanes"] = _lanes(mode, settings)
         tenants = {tenant.name: tenant for tenant in (*mode.tenants, *self._tenants.for_core())}
         return mode.policies(**overrides, tenants=tuple(tenants.values()))
 
@@ -216,6 +235,13 @@ def _restored(choice: Any, named: Mode) -> ModeChoice | None:
     if named.rules is None or not choice or choice.get("by") != named.name or choice["mode"] not in named.rules.modes:
         return None
     return ModeChoice.from_dict({name: value for name, value in choice.items() if name != "by"})
+
+
+def _lanes(mode: Mode, settings: Mapping[str, Any]) -> tuple[Lane, ...]:
+    rows = settings.get("lanes")
+    lanes = mode.lanes if rows is None else lanes_from_dict({"version": 1, "lanes": rows}, "")
+    names = settings.get("preemptible")
+    return lanes if names is None else with_preemptible(lanes, names, "preemptible")
 
 
 def _mode(settings: Mapping[str, Any]) -> Mode:
@@ -248,12 +274,14 @@ def _of_file(name: object) -> str:
 
 def _preemption(plain: PreemptionConfig, wanted: Mapping[str, Any]) -> PreemptionConfig:
     given = {name: value for name, value in wanted.items() if value is not None}
-    if given.get("by", "none") not in ("none", "priority", "order"):
-        raise Invalid("preemption.by", f"is unknown: {given['by']!r}", "choose none, priority or order")
+    for name, known in _PREEMPT.items():
+        if given.get(name, known[0]) not in known:
+            cure = f"choose {', '.join(known[:-1])} or {known[-1]}"
+            raise Invalid(f"preemption.{name}", f"is unknown: {given[name]!r}", cure)
     try:
         return replace(plain, **given)
     except TypeError as error:
-        raise Invalid("preemption", str(error), "choose from by, min_run_s, most_per_job") from None
+        raise Invalid("preemption", str(error), "choose from by, min_run_s, most_per_job, overstay") from None
 
 
 def _compare(now: SchedulerState, then: SchedulerState) -> PolicyPreview:

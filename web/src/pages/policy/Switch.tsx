@@ -10,6 +10,7 @@ import { Field, Fields } from "../../ui/Field";
 import { Panel } from "../../ui/Panel";
 import { toast, toastError } from "../../ui/Toast";
 import styles from "./Policy.module.css";
+import { PreemptionFields } from "./PreemptionFields";
 import { PreviewView } from "./PreviewView";
 import type { Policy, Request } from "./queries";
 import { text } from "./texts";
@@ -59,6 +60,7 @@ export function Switch({ policy }: { policy: Policy }) {
               )}
             </Field>
           ))}
+          <PreemptionFields request={request} policy={policy} onChange={change} />
           <Field label={t("note")} isWide>
             {(control) => <input {...control} value={request.note ?? ""} maxLength={200} onChange={(event) => change({ note: event.target.value })} />}
           </Field>
@@ -78,7 +80,7 @@ export function Switch({ policy }: { policy: Policy }) {
           onYes={() => apply.mutate(withoutEmpty(request))} onNo={() => setConfirming(false)}
         >
           <ul className={styles.settings}>
-            {Object.entries(withoutEmpty(request)).map(([name, value]) => <li key={name}><code>{name}: {String(value)}</code></li>)}
+            {Object.entries(withoutEmpty(request)).map(([name, value]) => <li key={name}><code>{name}: {typeof value === "object" ? JSON.stringify(value) : String(value)}</code></li>)}
           </ul>
           <p>{t("switchNote")}</p>
         </Confirm>
