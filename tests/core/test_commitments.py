@@ -138,6 +138,29 @@ def test_guest_takes_no_cpu_that_a_pinned_job_needs(checkpoint: Checkpoint):
     assert started_s(result, "next") >= started_s(result)
 
 
+@pytest.mark.parametrize(("estimate", "submitted"), [(100, 1), (20, 60)])
+def test_late_head_gathers_cards_while_the_run_ahead_overruns(estimate: float, submitted: float):
+    """Its cards are planned where a run ahead is predicted to end, which does not. Jobs behind started on all others
+    meanwhile, although the other half of the cluster is free for the head at 200 s."""
+    later = [gang(f"long{i}", 1, 3000, 150 + i) for i in range(10)]
+    jobs = (gang("ahead", 8, 5000, estimate=estimate), gang("short", 4, 200), gang("head", 8, 100, submitted), *later)
+    result = Load(grid("2x8"), jobs).run("easy", forecast=user, on_cycle=audit)
+    assert started_s(result) == 200
+    assert not passed(result)
+
+
+def test_late_node_job_gathers_the_cards_of_one_node():
+    """Other nodes stay open to jobs behind."""
+    later = [node_job(f"long{i:02}", 1, 3000, 150 + i) for i in range(30)]
+    jobs = (
+        node_job("ahead", 8, 5000, estimate=100), *(node_job(f"short{i}", 4, 200 + i) for i in range(3)),
+        node_job("last", 3, 5000), node_job("head", 8, 100, 1), *later,
+    )  # fmt: skip
+    result = Load(grid("3x8"), jobs).run("easy", forecast=user, on_cycle=audit)
+    assert started_s(result) <= 202
+    assert passed(result)
+
+
 # -- guests that give way ------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ the word of its prediction. Two rules bound what guests can cost the job:
   passed, its cards are *pinned*: the idle ones and those of the guests that end soonest are kept for it, and no job
   behind it starts on them.
 
-So a job starts later than promised by at most the overrun of one guest, however many jobs come after it. The plan
+Where the planned start cannot be relied on, the reservation names the idle cards and those freed next instead (see
+``gathering``). So a job starts later than promised by at most the overrun of one guest, however many jobs come after it. The plan
 policy's ``binds`` says when the rules apply.
 """
 
@@ -69,6 +70,18 @@ def _binds(state: SchedulerState, waiting: PendingJob) -> bool:
     return waiting.due_us is not None and waiting.due_us <= state.due_until_us
 
 
+def is_doubtful(state: SchedulerState, waiting: PendingJob, planned: Reservation | None) -> bool:
+    """Whether the planned start cannot be relied on: the one that was promised first has passed, or a run that has
+    outlived its time would have to end before."""
+    if not _binds(state, waiting):
+        return False
+    if state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us:
+        return True
+    if planned is None or state.policies.plan.binds == "promised":
+        return False
+    return any(run.end_us <= planned.start_us for run in state.runs.overstayed(state.now_us))
+
+
 def is_due(state: SchedulerState, waiting: PendingJob) -> bool:
     """Whether guests may no longer delay the job: it is late, a guest has outlived its time, or guests can be stopped
     without loss."""
@@ -87,7 +100,7 @@ def find_pin(
 ) -> Pin | None:
     """The cards to keep for a reserved job that could start but for its guests. ``ahead``: reservations of jobs before
     it in the order, whose cards it leaves alone. ``planned``: its reservation by predicted ends alone."""
-    space = _space_beside(state, waiting, ahead)
+    space = space_beside(state, waiting, ahead)
     current = state.pins.get(waiting.job.id)
     if current is not None and not _still_holds(state, space, waiting, current):
         current = None
@@ -146,7 +159,7 @@ def rank_of_run(state: SchedulerState, run: Run) -> tuple:
     return (precedence(run.job.priority), *state.key(run.job), run.sequence)
 
 
-def _space_beside(state: SchedulerState, waiting: PendingJob, ahead: Sequence[Reservation]) -> Space:
+def space_beside(state: SchedulerState, waiting: PendingJob, ahead: Sequence[Reservation]) -> Space:
     """Capacity free now, without what is reserved for jobs ahead and nodes that are closed during the stay. Whole nodes
     are left out where CPU or memory could be short: otherwise two jobs could wait for each other."""
     space = state.space.copy()
@@ -183,14 +196,14 @@ def _planned_pin(state: SchedulerState, space: Space, waiting: PendingJob, plann
     """The planned cards as a pin, unless a job ahead uses some of them first."""
     if planned is None or planned.placement is None or planned.start_us >= NEVER_US:
         return []
-    pin = Pin(planned.placement, _holders(state.runs.by_id.values(), waiting.job, planned.placement))
+    pin = Pin(planned.placement, holders_of(state.runs.by_id.values(), waiting.job, planned.placement))
     return [pin] if _still_holds(state, space, waiting, pin) else []
 
 
 def _pin_of_guests(state: SchedulerState, space: Space, waiting: PendingJob) -> Pin | None:
     """Idle cards and those of the guests that are predicted to end first. None: guests are not what it waits for."""
     job = waiting.job
-    ends_us = {run.job.id: _leaves_us(state, run) for run in guests(state, waiting, list(state.runs.by_id.values()))}
+    ends_us = {run.job.id: leaves_us(state, run) for run in guests(state, waiting, list(state.runs.by_id.values()))}
     released: list[Run] = []
     for job_id in sorted(ends_us, key=lambda i: (ends_us[i], i)):
         run = state.runs[job_id]
@@ -200,11 +213,11 @@ def _pin_of_guests(state: SchedulerState, space: Space, waiting: PendingJob) -> 
             continue
         placement = state.try_place(space, job)
         if isinstance(placement, Placement):
-            return Pin(placement, _holders(released, job, placement))
+            return Pin(placement, holders_of(released, job, placement))
     return None
 
 
-def _holders(runs: Iterable[Run], job: Job, placement: Placement) -> tuple[str, ...]:
+def holders_of(runs: Iterable[Run], job: Job, placement: Placement) -> tuple[str, ...]:
     """The runs that use one of these cards, or CPU or memory of these nodes."""
     cards = set(placement.all_cards())
     nodes = set(placement.all_nodes()) if _needs_nodes(job) else set()
@@ -218,12 +231,18 @@ def _wait_us(state: SchedulerState, waiting: PendingJob, pin: Pin) -> int:
     """Predicted time until the last holder has left."""
     runs = [state.runs[job_id] for job_id in pin.holders if job_id in state.runs]
     stopped = {run.job.id for run in guests(state, waiting, runs)}
-    leaves = [_leaves_us(state, run) if run.job.id in stopped else run.end_us for run in runs]
+    leaves = [leaves_us(state, run) if run.job.id in stopped else trusted_end_us(state, run) for run in runs]
     return max(1, max((at_us - state.now_us for at_us in leaves), default=1))
 
 
-def _leaves_us(state: SchedulerState, guest: Run) -> int:
+def leaves_us(state: SchedulerState, guest: Run) -> int:
     """When a guest has left: at its predicted end, or when it is stopped."""
-    if not may_be_stopped(state, guest):
-        return guest.end_us
-    return max(state.now_us + 1, min(guest.end_us, stops_us(state, guest)))
+    end_us = trusted_end_us(state, guest)
+    return max(state.now_us + 1, min(end_us, stops_us(state, guest))) if may_be_stopped(state, guest) else end_us
+
+
+def trusted_end_us(state: SchedulerState, run: Run) -> int:
+    """Its predicted end. A run that has outlived its time is always predicted to end soon; it is expected to take as
+    long again as it has run."""
+    now_us = state.now_us
+    return run.end_us if run.admitted_until_us >= now_us else max(run.end_us, now_us + (now_us - run.started_us))

@@ -9,7 +9,14 @@ from math import inf
 import numpy as np
 
 from gpusquad.core.capacity.space import Space
-from gpusquad.core.planning.commitments import find_pin, is_due, open_until_us, pinned_reservation
+from gpusquad.core.planning.commitments import (
+    find_pin,
+    is_doubtful,
+    is_due,
+    open_until_us,
+    pinned_reservation,
+)
+from gpusquad.core.planning.gathering import gather
 from gpusquad.core.planning.slowdown import crowded_out, delayed_reservation
 from gpusquad.core.state.limits import over_limit
 from gpusquad.core.state.queue import PendingJob
@@ -24,6 +31,8 @@ from gpusquad.model.units import US_PER_S
 
 MAX_UNPINNED = 4
 """Number of reserved jobs per cycle for which a pin is looked for in vain. Each costs a trial."""
+MAX_GATHERED = 4
+"""Number of jobs per cycle that gather cards. The others are planned by predicted ends alone."""
 CONSECUTIVE_INSTANTS = 16
 """Number of consecutive instants tried for a job whose place policy refuses the neighbours. Then instants are
 skipped."""
@@ -49,6 +58,8 @@ class CycleSession:
         """Jobs whose reservation was made or confirmed in this cycle, in order."""
         self._unpinned = 0
         """Number of reserved jobs for which no cards could be pinned in this cycle."""
+        self._gathered = 0
+        """Number of jobs that have gathered cards in this cycle."""
         self._overcommits = state.policies.place.overcommits()
         self._reranks = state.policies.order.changes_with_each_start
         if state.reservations_may_advance:
@@ -155,7 +166,7 @@ class CycleSession:
             state.capacity_unchanged or (not state.reservations_may_advance and old.start_us > state.now_us)
         ):
             return True
-        new = self._first_reservation(state.queue[job.id], old)
+        new = self._plan_start(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
             return True
         if new is None:
@@ -262,7 +273,7 @@ class CycleSession:
             if placement is not None or not job.is_elastic:
                 return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([reservation], waiting, until_us)
-        may_move = not reservation.is_pinned
+        may_move = not reservation.is_pinned and not reservation.keeps_cards
         if (
             placement is None
             and may_move
@@ -372,11 +383,8 @@ class CycleSession:
             return old.is_pinned
         if self._unpinned >= MAX_UNPINNED or job_id in state.claims or not is_due(state, waiting):
             return False
-        earlier = dict.fromkeys([*state.claims, *self._renewed])
-        ahead = [p for i in earlier if i != job_id and (p := state.timeline.reservations.get(i)) is not None]
-        for reservation in ahead:
-            self._name_cards(reservation)
-        planned = self._first_reservation(waiting, None)
+        ahead = self._reserved_ahead(job_id)
+        planned = self._plan_start(waiting, None)
         if planned is not None:
             self._name_cards(planned)
         pin = find_pin(state, waiting, ahead, planned)
@@ -390,6 +398,24 @@ class CycleSession:
         state.pins[job_id] = pin
         self._set_reservation(pinned_reservation(state, waiting, pin))
         return True
+
+    def _plan_start(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
+        """The first start by predicted ends. Where that cannot be relied on, the job gathers cards."""
+        state = self.state
+        planned = self._first_reservation(waiting, old)
+        if self._gathered >= MAX_GATHERED or not is_doubtful(state, waiting, planned):
+            return planned
+        self._gathered += 1
+        return gather(state, waiting, self._reserved_ahead(waiting.job.id)) or planned
+
+    def _reserved_ahead(self, job_id: str) -> list[Reservation]:
+        """Reservations of the jobs before it in the order, with the names of their cards."""
+        earlier = dict.fromkeys([*self.state.claims, *self._renewed])
+        reservations = self.state.timeline.reservations
+        ahead = [p for i in earlier if i != job_id and (p := reservations.get(i)) is not None]
+        for reservation in ahead:
+            self._name_cards(reservation)
+        return ahead
 
     def _first_reservation(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
         """A reservation at the earliest instant at which the whole gang fits without delaying other reservations."""

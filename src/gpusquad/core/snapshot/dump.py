@@ -142,6 +142,7 @@ def _save_reservation(reservation: Reservation) -> SavedReservation:
         placement,
         reservation.spare_cards,
         reservation.first_us,
+        reservation.keeps_cards,
     )
 
 

@@ -92,7 +92,7 @@ def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
         job = state.queue[each.job_id].job
         placement = _load_if_any(each.placement, job, state.space, f"{where}.placement")
         state.timeline.reservations[job.id] = Reservation(
-            job, each.start_us, each.end_us, placement, each.spare_cards, each.first_us
+            job, each.start_us, each.end_us, placement, each.spare_cards, each.first_us, keeps_cards=each.keeps_cards
         )
     _load_commitments(state, saved)
     for job_id, reservation in state.timeline.reservations.items():

@@ -71,6 +71,7 @@ class SavedReservation:
     placement: SavedPlacement | None
     spare_cards: int = 0
     first_us: int = 0
+    keeps_cards: bool = False
 
 
 @dataclass(frozen=True)

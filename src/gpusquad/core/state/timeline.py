@@ -51,6 +51,8 @@ class Reservation:
     ``core.planning.commitments``."""
     pin: Pin | None = None
     """Its cards are kept for it from now on, whatever the predictions say."""
+    keeps_cards: bool = False
+    """Whether it may not move to other cards that are predicted to be free at its start."""
     wall: Space | None = None
     """Cached capacity at the start without the reserved cards. A run that ends as predicted does not change it."""
 
