@@ -137,7 +137,7 @@ def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
                   "shape_waiting", "has_limits", "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == dumped | derived
     runs = {"by_id", "ends", "limits", "admissions", "checkpointed", "sharing", "elastic", "any_node_rows", "_rows"}
-    assert set(vars(state.runs)) == runs | {"_kinds", "_amounts"}
+    assert set(vars(state.runs)) == runs | {"_kinds", "_amounts", "_levels"}
     assert set(vars(state.timeline)) == {"space", "runs", "windows", "reservations"}
     assert {f.name for f in fields(Run)} - {f.name for f in fields(SavedRun)} == {
         "rows",

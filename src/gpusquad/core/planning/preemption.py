@@ -1,19 +1,24 @@
 """Preemption: which jobs may preempt which runs, and which victims cost least.
 
 Three rules: a higher class (``priority``), a job that the order policy puts first (``order``), and a tenant that
-reclaims what others borrowed of its guarantee (``reclaim``). A victim must free something that is needed; the cheapest
-go first.
+reclaims what others borrowed of its guarantee (``reclaim``). ``victims`` chooses those that lose the least work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
-import numpy as np
-
-from gpusquad.core.capacity.space import Space
 from gpusquad.core.planning.commitments import guests, may_be_stopped, rank_of_run, stops_us
+from gpusquad.core.planning.victims import (
+    Allows,
+    PreemptionRule,
+    can_place,
+    choose_victims,
+    lost_us,
+    may_leave_us,
+    open_space,
+)
 from gpusquad.core.state.queue import PendingJob, rank_of
 from gpusquad.core.state.runs import NEVER_US, Run, after_us
 from gpusquad.core.state.state import SchedulerState, cards_of
@@ -26,17 +31,6 @@ MAX_PREEMPTORS = 8
 """Number of jobs at the head of the queue that may preempt. Each costs a trial."""
 LEAVING_US = 1
 """Planned time until victims have ended. The engine reports when they have."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionRule:
-    """Which runs a pending job may preempt, and by which rule."""
-
-    name: str
-    victims: list[Run]
-    """Cheapest first."""
-    spend: Callable[[Run], bool] = lambda run: True
-    """Called for each victim in order: whether the rule still allows this one."""
 
 
 def preempt(state: SchedulerState) -> list[Decision]:
@@ -70,15 +64,17 @@ def _stop_guests(state: SchedulerState) -> Iterable[Decision]:
         over = [run for run in guests(state, waiting, holders) if stops_us(state, run) <= state.now_us]
         if not holders or len(over) < len(holders) or not all(may_be_stopped(state, run) for run in holders):
             continue
+        if any(run.job.priority_level > waiting.job.priority_level for run in holders):
+            continue  # it may have preempted this very job
         if _fits_without(state, waiting, holders):
             yield from _evict(state, waiting, PreemptionRule("overstay", holders), holders)
 
 
 def _fits_without(state: SchedulerState, waiting: PendingJob, victims: list[Run]) -> bool:
-    space = _open_space(state, waiting)
+    space = open_space(state, waiting)
     for run in victims:
         space.release(run.job, run.placement)
-    return space.fits(waiting.job) and _can_place(state, space, waiting)
+    return can_place(state, space, waiting)
 
 
 def next_overstay_us(state: SchedulerState) -> int:
@@ -102,11 +98,10 @@ def next_victim_us(state: SchedulerState) -> int:
         return NEVER_US
     first = (state.queue.at(i).job.priority_level for i in range(min(MAX_PREEMPTORS, len(state.queue))))
     below = NEVER_US if rule.by == "order" and state.policies.order.preempts else max(first, default=-NEVER_US)
-    ready = (
-        run.started_us + round(rule.min_run_s * US_PER_S) for run in state.runs.by_id.values()
-        if not run.leaving and run.job.priority_level < below
-    )  # fmt: skip
-    return min((at_us for at_us in ready if at_us > state.now_us), default=NEVER_US)
+    if not state.runs.any_below(below):
+        return NEVER_US
+    runs = (run for run in state.runs.by_id.values() if not run.leaving and run.job.priority_level < below)
+    return min((at_us for run in runs if (at_us := may_leave_us(state, run)) > state.now_us), default=NEVER_US)
 
 
 def next_reclaim_us(state: SchedulerState) -> int:
@@ -117,63 +112,11 @@ def next_reclaim_us(state: SchedulerState) -> int:
     return min((at_us for at_us in due if at_us > state.now_us), default=NEVER_US)
 
 
-def lost_us(run: Run, now_us: int) -> int:
-    """Cost of preempting a gang now: work since its last checkpoint, and the restart."""
-    ran = now_us - run.started_us
-    checkpoint = run.job.checkpoint
-    return (ran % checkpoint.every_us if checkpoint.every_us else ran) + checkpoint.restart_us
-
-
-def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule) -> list[Run]:
-    """The cheapest gangs whose preemption makes the pending one fit. Empty: none."""
-    if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.min_gpus:
-        return []
-    space = _open_space(state, waiting)
-    chosen: list[Run] = []
-    for run in rule.victims:
-        if not rule.spend(run):
-            continue
-        space.release(run.job, run.placement)
-        chosen.append(run)
-        if space.fits(waiting.job) and _can_place(state, space, waiting):
-            return _spare(state, space, waiting, chosen)
-    return []
-
-
-def _open_space(state: SchedulerState, waiting: PendingJob) -> Space:
-    """Capacity free now on nodes without maintenance during the stay of the gang."""
-    space = state.space.copy()
-    if state.timeline.windows:
-        closed = state.timeline.closed_nodes(state.now_us, after_us(state.now_us, waiting.stay_us))
-        space.hide(np.array(closed, dtype=np.int64))
-    return space
-
-
-def _spare(state: SchedulerState, space: Space, waiting: PendingJob, chosen: list[Run]) -> list[Run]:
-    """Remove victims that are not needed, the most expensive first."""
-    needed = list(chosen)
-    for run in reversed(chosen[:-1]):
-        space.take(run.job, run.placement)
-        if space.fits(waiting.job) and _can_place(state, space, waiting):
-            needed.remove(run)
-        else:
-            space.release(run.job, run.placement)
-    return needed
-
-
-def _can_place(state: SchedulerState, space: Space, waiting: PendingJob) -> bool:
-    placement = state.try_place(space, waiting.job)
-    if isinstance(placement, Placement):
-        space.release(waiting.job, placement)
-        return True
-    return False
-
-
 def _evict(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, victims: list[Run]) -> Iterable[Decision]:
     """Preempt the victims and reserve their cards for the pending job, ahead of all reservations."""
     job, now_us = waiting.job, state.now_us
     state.rebuild_reservations(f"{job.id} preempts others by {rule.name}")
-    space = _open_space(state, waiting)
+    space = open_space(state, waiting)
     for run in victims:
         run.leaving = True
         state.runs.move_end(run, now_us + LEAVING_US)
@@ -188,8 +131,9 @@ def _evict(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, vic
 
 
 def _words(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, run: Run) -> str:
-    cost, cards = show_us(lost_us(run, state.now_us)), show_count(cards_of(run.placement), "card")
-    return f"{rule.name}: {cards} for {waiting.job.id}; it loses {cost} of work and restart"
+    lost, cards = lost_us(state, run), show_count(cards_of(run.placement), "card")
+    cost = f"{show_us(lost)} of work and restart" if lost else "no work"
+    return f"{rule.name}: {cards} for {waiting.job.id}; it loses {cost}"
 
 
 def _enabled(state: SchedulerState) -> bool:
@@ -201,23 +145,25 @@ def _any_guarantee(state: SchedulerState) -> bool:
 
 
 class _Rules:
-    """Possible victims, computed once for all pending jobs."""
+    """Possible victims, computed at most once for all pending jobs."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
-        now_us = state.now_us
-        # A run that started at this instant stays. Otherwise two jobs could preempt each other endlessly at one
-        # instant.
-        staying = [
-            run
-            for run in state.runs.by_id.values()
-            if not run.leaving and run.job.checkpoint.preemptible and run.started_us < now_us
-        ]
-        staying.sort(key=lambda run: (run.job.priority_level, lost_us(run, now_us) * run.job.gpus, -run.started_us,
-                                      run.sequence))  # fmt: skip
-        self._staying = staying
-        self._leavers = [run for run in staying if _may_leave(state, run)]
         self._ranks: dict[str, tuple] = {}
+
+    @cached_property
+    def _staying(self) -> list[Run]:
+        """A run that started at this instant stays. Otherwise two jobs could preempt each other endlessly at one
+        instant."""
+        return [
+            run
+            for run in self._state.runs.by_id.values()
+            if not run.leaving and run.job.checkpoint.preemptible and run.started_us < self._state.now_us
+        ]
+
+    @cached_property
+    def _leavers(self) -> list[Run]:
+        return [run for run in self._staying if may_leave_us(self._state, run) <= self._state.now_us]
 
     def of(self, waiting: PendingJob) -> Iterable[PreemptionRule]:
         """The rules by which this job may preempt others, the strongest first."""
@@ -228,7 +174,9 @@ class _Rules:
         by = state.policies.preemption.by
         if by == "none":
             return
-        yield PreemptionRule("priority", [run for run in self._leavers if run.job.priority_level < job.priority_level])
+        if state.runs.any_below(job.priority_level):
+            lower = [run for run in self._leavers if run.job.priority_level < job.priority_level]
+            yield PreemptionRule("priority", lower)
         if by == "order" and state.policies.order.preempts:
             mine = rank_of(waiting, state.key)
             yield PreemptionRule("order", [run for run in self._leavers if mine < self._rank(run)])
@@ -239,26 +187,16 @@ class _Rules:
         return self._ranks[run.job.id]
 
 
-def _may_leave(state: SchedulerState, run: Run) -> bool:
-    rule = state.policies.preemption
-    return (
-        run.preemptions < rule.most_per_job
-        and state.now_us - run.started_us >= rule.min_run_s * US_PER_S
-        and run.lane.preemptible
-    )
+def _paying_back(state: SchedulerState) -> Allows:
+    """A tenant returns no more than it borrowed: without the largest of its victims, it would still have borrowed."""
 
+    def allows(victims: Sequence[Run]) -> bool:
+        returned: dict[str, list[int]] = {}
+        for run in victims:
+            returned.setdefault(run.job.tenant, []).append(cards_of(run.placement))
+        return all(sum(cards) - max(cards) < state.accounts.borrowed(owner) for owner, cards in returned.items())
 
-def _paying_back(state: SchedulerState) -> Callable[[Run], bool]:
-    """A tenant returns no more than it borrowed."""
-    left: dict[str, int] = {}
-
-    def spend(run: Run) -> bool:
-        owner = run.job.tenant
-        borrowed = left.setdefault(owner, state.accounts.borrowed(owner))
-        left[owner] = borrowed - cards_of(run.placement)
-        return borrowed > 0
-
-    return spend
+    return allows
 
 
 def _reclaim_us(state: SchedulerState, waiting: PendingJob) -> int:

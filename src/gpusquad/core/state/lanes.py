@@ -20,6 +20,9 @@ class Lane:
     priorities: tuple[str, ...] = ()
     preemptible: bool = True
     """Whether its running jobs may be preempted."""
+    max_lost_s: float | None = None
+    """Most work per card that a preemption may cost one of its jobs. Then only jobs are preempted that the engine can
+    suspend, or whose last checkpoint is at most this old. None: any job."""
     limit_ratio: float = 1.0
     """Fraction of all GPUs that the lane may hold at most."""
 
@@ -28,6 +31,8 @@ class Lane:
             raise Invalid(f"lane.{self.name}", f"{self.min_gpus} to {self.max_gpus} GPUs matches no job")
         if not 0 < self.limit_ratio <= 1:
             raise Invalid(f"lane.{self.name}.limit_ratio", f"{self.limit_ratio!r} is not above 0 and at most 1")
+        if self.max_lost_s is not None and not self.max_lost_s >= 0:
+            raise Invalid(f"lane.{self.name}.max_lost_s", f"{self.max_lost_s!r} is not 0 or more", "use seconds")
 
     def takes(self, job: Job) -> bool:
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,6 +118,8 @@ class Runs:
         self.elastic: dict[str, Run] = {}
         self.checkpointed: dict[str, Run] = {}
         """Runs that write checkpoints."""
+        self._levels: Counter[int] = Counter()
+        """Number of runs by priority."""
         self.any_node_rows = False
         self._rows = Releases()
         self._kinds: dict[Request, int] = {}
@@ -133,6 +136,7 @@ class Runs:
 
     def add(self, run: Run) -> None:
         self.by_id[run.job.id] = run
+        self._levels[run.job.priority_level] += 1
         insort(self.ends, (run.end_us, run.sequence, run.job.id))
         if run.job.limit_us is not None:
             insort(self.limits, (run.started_us + run.job.limit_us, run.sequence, run.job.id))
@@ -151,6 +155,7 @@ class Runs:
 
     def remove(self, job_id: str) -> Run:
         run = self.by_id.pop(job_id)
+        self._levels[run.job.priority_level] -= 1
         del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, job_id))]
         if run.job.limit_us is not None:
             self.limits.remove((run.started_us + run.job.limit_us, run.sequence, job_id))
@@ -172,6 +177,10 @@ class Runs:
         run.end_us = end_us
         insort(self.ends, (end_us, run.sequence, run.job.id))
         self._rows.end_us[run.rows[0] : run.rows[1]] = end_us
+
+    def any_below(self, priority_level: int) -> bool:
+        """Whether a run has a lower priority."""
+        return any(level < priority_level for level, count in self._levels.items() if count)
 
     def overdue(self, now_us: int) -> list[Run]:
         """Runs past their predicted end."""
