@@ -31,6 +31,7 @@ FIGURE_4 = {
     "balance": [[L, T], [L, T], [G, Q], [G, Q]],
     "standalone:overcommit=true": [[L, L], [G, G], [T, T], [Q, Q]],
     "binpack": [[L, T], [L, T], [G, G, Q, Q], []],
+    "measured": [[L, T], [L, T], [G, G, Q, Q], []],
 }
 
 
@@ -89,7 +90,7 @@ def test_job_with_whole_cards_keeps_its_place_before_a_batch():
 @examples(60)
 @given(load=loads(st.just(grid("2x2")), st.builds(lambda gib, sm: Request(share=Share(gib * GIB, sm)),
                                                   st.integers(1, 60), st.sampled_from([0, 250, 600])), most=14),
-       place=st.sampled_from(["binpack", "balance", "standalone", "interference"]))  # fmt: skip
+       place=st.sampled_from(["binpack", "balance", "standalone", "interference", "measured"]))  # fmt: skip
 def test_accounting_is_consistent_with_batches(load: Load, place: str):
     result = load.run(place=place, forecast=user, on_cycle=audit)
     assert not [o.job.id for o in result.outcomes if o.end is None]

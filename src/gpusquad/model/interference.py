@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from gpusquad.model.job import Job
 from gpusquad.model.units import WHOLE_MILLI
@@ -18,6 +18,23 @@ class Rate(Protocol):
     """Rate of a job beside these neighbours on a card of this model. 1: as alone; 0: they do not fit."""
 
     def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float: ...
+
+
+@runtime_checkable
+class RateWithSource(Rate, Protocol):
+    """A rate that says which of its answers are known and which are only predicted."""
+
+    def knows(self, own: Job, other: Job, gpu: str = "", /) -> bool:
+        """Whether the rate beside this neighbour was measured, or learned from running jobs."""
+        ...
+
+
+def is_known(rate: Rate, jobs: Sequence[Job], gpu: str = "") -> bool:
+    """Whether the rate of each of these jobs beside each other one is known. A rate without sources knows all."""
+    if not isinstance(rate, RateWithSource):
+        return True
+    pairs = ((own, other) for i, own in enumerate(jobs) for k, other in enumerate(jobs) if i != k)
+    return all(rate.knows(own, other, gpu) for own, other in pairs)
 
 
 @dataclass(frozen=True, slots=True)

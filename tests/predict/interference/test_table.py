@@ -29,6 +29,18 @@ def test_measured_pairs_have_their_measured_rates():
             assert TABLE.estimate(job(own), job(other), CARD).source == "measured"
 
 
+def test_table_knows_measured_and_learned_pairs_only():
+    table = InterferenceTable([measured()])
+    busy, new = job(NAMES[0]), job("new")
+    assert table.knows(busy, job(NAMES[1]), CARD)
+    assert not table.knows(busy, new, CARD)
+    assert not table.knows(new, busy, CARD)
+    table.learn(new, [busy], CARD, 0.8, 600.0)
+    assert table.knows(new, busy, CARD)
+    assert not table.knows(busy, new, CARD)
+    assert not InterferenceTable().knows(busy, busy)
+
+
 def test_rate_alone_is_one():
     assert TABLE(job("busy"), [], CARD) == 1.0
     assert InterferenceTable()(job(), []) == 1.0

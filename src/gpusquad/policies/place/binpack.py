@@ -20,7 +20,7 @@ class Binpack(PlacePolicy):
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         for group in trial.groups:
-            placed = _shares(group, trial) if group.request.share else _whole(group, trial)
+            placed = _shares(group, trial) if group.request.share else fill_fullest_nodes(group, trial)
             if not placed:
                 return trial.refuse(group)
         return trial.done()
@@ -34,7 +34,7 @@ def _demand_bytes(share) -> int:
     return share.memory_on(1 << 50) if share else 1 << 60
 
 
-def _whole(group: TaskGroup, trial: Trial) -> bool:
+def fill_fullest_nodes(group: TaskGroup, trial: Trial) -> bool:
     """Nodes with the fewest idle cards (CPU-only tasks: the least free CPU) first."""
     space = trial.space
     nodes = space.room(group.request).nonzero()[0]

@@ -20,6 +20,7 @@ from math import inf, isnan
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
@@ -69,7 +70,7 @@ class InterferencePlace(PlacePolicy):
         notes: dict[str, None] = {}  # in order, each once
         for group in trial.groups:
             if group.request.share is None:
-                refusal = None if whole_cards(group, trial) else trial.refuse(group)
+                refusal = None if self._whole(group, trial) else trial.refuse(group)
             else:
                 refusal = self._shares(group, trial, companies, notes)
             if refusal is not None:
@@ -82,6 +83,13 @@ class InterferencePlace(PlacePolicy):
         if rate is None:
             return Standalone().rank(jobs)
         return in_order_of_pairs(jobs, rate, gpu, _WEIGHTS[self.weigh], self.goal)
+
+    def _whole(self, group: TaskGroup, trial: Trial) -> bool:
+        return whole_cards(group, trial)
+
+    def _judged(self, cards: Ints, trial: Trial) -> NDArray[np.bool_]:
+        """Which of these cards are chosen by their loss: those with sharers."""
+        return ~trial.space.card_idle[cards]
 
     def _shares(
         self, group: TaskGroup, trial: Trial, companies: NeighbourSets, notes: dict[str, None]
@@ -102,11 +110,11 @@ class InterferencePlace(PlacePolicy):
         """The card, its loss, and whether that is better than waiting. The best neighbours if the loss is small, else
         an idle card if there is one. Ties: the fullest card, to keep large gaps free."""
         space = trial.space
-        is_idle = space.card_idle[cards]
-        idle, shared = cards[is_idle], cards[~is_idle]
+        is_judged = self._judged(cards, trial)
+        others, shared = cards[~is_judged], cards[is_judged]
         losses, turns = companies.losses(shared)
-        if len(idle) and (not len(shared) or losses.min() > self.join_loss):
-            return least(idle, space.card_memory_free), 0.0, True
+        if len(others) and (not len(shared) or losses.min() > self.join_loss):
+            return least(others, space.card_memory_free), 0.0, True
         best = shared[losses == losses.min()]
         is_worth_it = losses.min() <= self.most_loss * _wait(turns, trial.waiting)
         return least(best, space.card_memory_free), float(losses.min()), bool(is_worth_it)

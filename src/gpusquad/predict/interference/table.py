@@ -104,6 +104,13 @@ class InterferenceTable:
         card = self._cards.get(gpu) or self._find(gpu)
         return self._corrected(card, (card.key(own), card.key(other)))
 
+    def knows(self, own: Job, other: Job, gpu: str = "", /) -> bool:
+        """Whether the rate of this pair was measured, or learned from running jobs. Otherwise it is predicted."""
+        card = self._cards.get(gpu) or self._find(gpu)
+        if self._before(card, (card.key(own), card.key(other))).source == "measured":
+            return True
+        return bool(own.app and other.app) and self.online.get(Key(card.gpu, own.app, other.app)) is not None
+
     def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
         """Thousandths of the SMs, and the speed alone with them. Empty: not measured."""
         solo = self._solo(own, gpu)
