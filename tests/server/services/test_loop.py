@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from gpusquad.server.errors import Unavailable
-from gpusquad.server.services.runtime.loop import Item, SchedulerLoop, ServiceStopping
+from gpusquad.server.services.runtime.loop import Burst, Item, SchedulerLoop, ServiceStopping
 
 WAIT_S = 10
 
@@ -17,16 +18,19 @@ WAIT_S = 10
 class BlockablePass:
     """A loop whose passes can be blocked before and after their items are handled."""
 
-    def __init__(self) -> None:
+    def __init__(self, burst: Burst | None = None) -> None:
         self.may_start, self.may_end, self.handled = threading.Event(), threading.Event(), threading.Event()
         self.may_start.set()
         self.may_end.set()
         self.raises = False
-        self.loop = SchedulerLoop(self._pass)
+        self.batches: list[int] = []
+        """Number of items of each pass that had some."""
+        self.loop = SchedulerLoop(self._pass, burst)
 
     def _pass(self, items: Sequence[Item]) -> float | None:
         self.may_start.wait(WAIT_S)
         finishes = [item() for item in items]
+        self.batches += [len(items)] if items else []
         self.handled.set()
         self.may_end.wait(WAIT_S)
         if self.raises:
@@ -103,3 +107,66 @@ def test_callers_get_an_error_when_the_thread_ends(
         answer.result(WAIT_S)
     with pytest.raises(ServiceStopping):
         passes.loop.call(lambda: None)
+
+
+# -- bursts ---------------------------------------------------------------------------------------------------------
+
+
+def test_burst_ends_when_nothing_arrived_for_a_while() -> None:
+    burst = Burst(quiet_s=0.1, longest_s=0.5)
+    assert burst.left_s(5.0) == 0.0, "nothing to wait for"
+    burst.arrive(10.0)
+    assert burst.left_s(10.0) == pytest.approx(0.1)
+    burst.arrive(10.05)
+    assert burst.left_s(10.05) == pytest.approx(0.1)
+    assert burst.left_s(10.2) == 0.0
+    burst.end()
+    assert burst.left_s(10.05) == 0.0
+
+
+def test_burst_is_not_waited_for_longer_than_its_limit() -> None:
+    burst = Burst(quiet_s=0.1, longest_s=0.5)
+    for step in range(6):
+        burst.arrive(10 + step * 0.09)
+    assert burst.left_s(10.45) == pytest.approx(0.05)
+    assert burst.left_s(10.51) == 0.0
+
+
+def test_burst_goes_on_while_a_submission_is_being_accepted() -> None:
+    burst = Burst(quiet_s=0.1, longest_s=0.5)
+    burst.arrive(10.0)
+    burst.coming = 1
+    assert burst.left_s(10.3) == pytest.approx(0.2)
+    assert burst.left_s(10.6) == 0.0
+    burst.coming = 0
+    assert burst.left_s(10.3) == 0.0
+
+
+def test_burst_of_submissions_is_one_pass_that_a_caller_ends() -> None:
+    passes = BlockablePass(Burst(quiet_s=WAIT_S * 10, longest_s=WAIT_S * 10))
+    passes.loop.start()
+    for _ in range(3):
+        with passes.loop.arriving() as post:
+            post(lambda: None)
+    assert passes.loop.call(lambda: "answer") == "answer"
+    assert passes.batches == [4]
+    passes.loop.close()
+
+
+def test_pass_follows_by_itself_when_a_burst_has_ended() -> None:
+    passes, handled = BlockablePass(Burst(quiet_s=0.01)), threading.Event()
+    passes.loop.start()
+    with passes.loop.arriving() as post:
+        post(handled.set)
+    assert handled.wait(WAIT_S)
+    passes.loop.close()
+
+
+def test_submission_that_fails_is_not_waited_for() -> None:
+    passes = BlockablePass(Burst(quiet_s=0.01, longest_s=WAIT_S * 10))
+    passes.loop.start()
+    with suppress(ZeroDivisionError), passes.loop.arriving() as post:
+        post(lambda: None)
+        raise ZeroDivisionError
+    assert passes.handled.wait(WAIT_S)
+    passes.loop.close()

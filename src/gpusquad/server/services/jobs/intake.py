@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from sqlalchemy import Connection
@@ -27,7 +28,7 @@ from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.rights import check_rights, rights_of
 from gpusquad.server.services.prediction.predictor import JobPrediction
-from gpusquad.server.services.runtime.loop import Finish
+from gpusquad.server.services.runtime.loop import Finish, Item
 from gpusquad.server.services.runtime.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
 from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
@@ -79,12 +80,30 @@ class Intake:
         predictions = [self._context.forecast(job) for job in accepted]
         if self._submissions is not None:
             return self._create_in_cluster(self._submissions, settled, predictions, specs, who, group_id, again)
+        # Jobs with shares that arrive together are placed together.
+        shares = any(job.has_shares for job in accepted)
+        with self._context.loop.arriving() if shares else nullcontext(self._context.loop.post) as post:
+            return self._store(settled, predictions, specs, who, group_id, again, post)
+
+    def _store(
+        self,
+        settled: Sequence[ResolvedJob],
+        predictions: Sequence[JobPrediction],
+        specs: Sequence[JobSpec],
+        who: Who,
+        group_id: str | None,
+        again: bool,
+        post: Callable[[Item], None],
+    ) -> list[JobRow]:
+        """Store the jobs, then queue them."""
+        accepted = [one.job for one in settled]
+        now_us = max(job.submitted_us for job in accepted)
         rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, predictions, strict=True)]
         with self._context.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
                 if not _is_same_submission(before, specs):
                     raise Conflict("this key was used for another submission", cure="use a new key for each submission")
-                self._enter_later(connection, before)
+                self._enter_later(connection, before, post)
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
             self._check_quota(connection, rows, who)
@@ -104,7 +123,7 @@ class Intake:
                 call(connection, recorded)
             states = self._states_of_dependencies(connection, rows)
         forecasts = [one.forecast for one in predictions]
-        self._context.loop.post(lambda: self._enter(rows, accepted, forecasts, states))
+        post(lambda: self._enter(rows, accepted, forecasts, states))
         self._context.notify(list(zip(numbers, recorded, strict=True)))
         return rows
 
@@ -218,12 +237,12 @@ class Intake:
         requests = {dependency["job"] for row in rows for dependency in row.after}
         return {job_id: row.state for job_id in requests if (row := jobs.get(connection, job_id)) is not None}
 
-    def _enter_later(self, connection: Connection, rows: Sequence[JobRow]) -> None:
+    def _enter_later(self, connection: Connection, rows: Sequence[JobRow], post: Callable[[Item], None]) -> None:
         """Queue jobs that a first request stored but perhaps did not queue, because its answer was lost."""
         waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
         states = self._states_of_dependencies(connection, waiting)
         accepted, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
-        self._context.loop.post(lambda: self._enter(waiting, accepted, forecasts, states))
+        post(lambda: self._enter(waiting, accepted, forecasts, states))
 
     def _enter(self, rows: Sequence[JobRow], accepted: Sequence[Job], forecasts: Sequence[RunTimePrediction],
                states: dict[str, str]) -> Finish | None:  # fmt: skip

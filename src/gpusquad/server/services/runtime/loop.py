@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from gpusquad.server.errors import Unavailable
@@ -19,6 +21,34 @@ MAX_ITEMS_PER_PASS = 1000
 """Items handled before a cycle: a burst costs one cycle, and a longer burst cannot delay decisions indefinitely."""
 
 
+@dataclass(slots=True)
+class Burst:
+    """Submissions that should be decided together, although each comes in its own request."""
+
+    quiet_s: float = 0.1
+    """The burst has ended when nothing arrived for this long. A job that comes alone waits so long."""
+    longest_s: float = 0.5
+    """A burst is not waited for longer than this."""
+    coming: int = 0
+    """Submissions that are being accepted."""
+    _first_s: float | None = None
+    _last_s: float = 0.0
+
+    def arrive(self, now_s: float) -> None:
+        self._first_s = now_s if self._first_s is None else self._first_s
+        self._last_s = now_s
+
+    def left_s(self, now_s: float) -> float:
+        """How long to wait for more. 0: it has ended, or there is none."""
+        if self._first_s is None:
+            return 0.0
+        end_s = self._first_s + self.longest_s
+        return max(0.0, (end_s if self.coming else min(end_s, self._last_s + self.quiet_s)) - now_s)
+
+    def end(self) -> None:
+        self._first_s = None
+
+
 class ServiceStopping(RuntimeError):
     """The service is stopping."""
 
@@ -26,11 +56,14 @@ class ServiceStopping(RuntimeError):
 class SchedulerLoop:
     """Runs items in its own thread, one pass after another."""
 
-    def __init__(self, unit: Callable[[Sequence[Item]], float | None]) -> None:
+    def __init__(self, unit: Callable[[Sequence[Item]], float | None], burst: Burst | None = None) -> None:
         self._run_batch = unit
         """Handles a batch and returns the seconds until the next call without items. None: only when there are
         items."""
         self._inbox: deque[Item] = deque()
+        self._burst = burst or Burst()
+        self._is_called = False
+        """Whether a caller waits for the next pass."""
         self._futures: set[Future] = set()
         """Futures of callers that wait."""
         self._woken = threading.Condition()
@@ -53,6 +86,25 @@ class SchedulerLoop:
         with self._woken:
             self._inbox.append(item)
             self._woken.notify()
+
+    @contextmanager
+    def arriving(self) -> Iterator[Callable[[Item], None]]:
+        """Accept a submission that may be one of a burst. The next pass waits for the burst to end, so that its jobs
+        are decided together, unless a caller waits. Yields a ``post``."""
+
+        def post(item: Item) -> None:
+            with self._woken:
+                self._burst.arrive(time.monotonic())
+                self.post(item)
+
+        with self._woken:
+            self._burst.coming += 1
+        try:
+            yield post
+        finally:
+            with self._woken:
+                self._burst.coming -= 1
+                self._woken.notify()
 
     def call(self, do: Callable[[], Result], timeout_s: float = 30.0) -> Result:
         """Run ``do`` in the scheduler's thread and return its result or raise its exception.
@@ -83,6 +135,7 @@ class SchedulerLoop:
                 raise ServiceStopping("the service is stopping")
             self._futures.add(future)
             self._inbox.append(lambda: _settle(future, do))
+            self._is_called = True
             self._woken.notify()
         return future
 
@@ -108,12 +161,15 @@ class SchedulerLoop:
 
     def _take(self) -> list[Item]:
         with self._woken:
+            self._burst.end()
+            self._is_called = False
             return [self._inbox.popleft() for _ in range(min(len(self._inbox), MAX_ITEMS_PER_PASS))]
 
     def _run(self) -> None:
         wait_s: float | None = 0.0
         try:
             while self._wait(wait_s):
+                self._wait_for_burst()
                 wait_s = self._run_batch(self._take())
         except ServiceStopping:
             pass
@@ -125,6 +181,11 @@ class SchedulerLoop:
         with self._woken:
             self._woken.wait_for(lambda: self._inbox or self._closing, seconds)
             return not self._closing
+
+    def _wait_for_burst(self) -> None:
+        with self._woken:
+            while (left_s := self._burst.left_s(time.monotonic())) > 0 and not (self._is_called or self._closing):
+                self._woken.wait(left_s)
 
     def _answer_all(self, error: Exception) -> None:
         """Fail all waiting calls, because the thread has ended."""
