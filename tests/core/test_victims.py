@@ -186,3 +186,25 @@ def test_decision_says_what_the_victim_loses_when_it_is_suspended():
     (decision,) = decisions
     assert isinstance(decision, Preempt)
     assert decision.cause == "priority: 1 card for boss; it loses no work"
+
+
+# -- who may preempt ------------------------------------------------------------------------------------------------
+
+
+def test_job_does_not_preempt_past_one_of_its_priority_that_asked_first():
+    """The head waits for ``kept`` and the low job, which would come back after ``later``."""
+    kept = trace("kept", 4, 1000, checkpoint=Checkpoint(preemptible=False))
+    low = trace("low", 4, 1000, priority="low")
+    head, later = trace("head", 8, 100, at_s=100), trace("later", 4, 5000, at_s=200)
+    result = run([kept, low, head, later], lanes=(Lane("all"),))
+    assert started_s(result, "head") == 1000
+    assert not any(span.cut for o in result.outcomes for span in o.spans)
+
+
+def test_head_of_the_queue_and_higher_priorities_do_preempt_low_jobs():
+    kept = trace("kept", 4, 1000, checkpoint=Checkpoint(preemptible=False))
+    low = trace("low", 4, 1000, priority="low")
+    head = trace("head", 4, 500, at_s=100)
+    assert started_s(run([kept, low, head], lanes=(Lane("all"),)), "head") == 100
+    wide, boss = trace("wide", 8, 100, at_s=100), trace("boss", 4, 500, at_s=200, priority="high")
+    assert started_s(run([kept, low, wide, boss], lanes=(Lane("all"),)), "boss") == 200

@@ -35,7 +35,17 @@ def test_built_in_mode_gives_its_policies(name):
     mode = load_mode(name)
     policies = mode.policies()
     assert (policies.names["order"], policies.names["plan"]) == (mode.order, mode.plan)
-    assert policies.lanes == DEFAULT_LANES
+    assert [lane.name for lane in policies.lanes] == [lane.name for lane in DEFAULT_LANES]
+
+
+def test_no_job_loses_much_work_to_another_in_the_default_mode():
+    policies = load_mode("standard").policies()
+    assert policies.preemption.overstay == "checkpointed"
+    assert [(lane.min_gpus, lane.max_lost_s) for lane in policies.lanes] == [(8, 300), (0, 3600)]
+
+
+def test_default_lanes_of_the_code_are_those_of_the_file():
+    assert load_lanes() == DEFAULT_LANES
 
 
 def test_policy_of_a_mode_can_be_replaced():
@@ -150,7 +160,7 @@ def test_default_lane_file_equals_the_default_of_the_core():
 
 
 def test_preemptible_lanes_are_a_parameter(tmp_path):
-    assert [lane.preemptible for lane in load_lanes()] == [False, True]
+    assert [(lane.preemptible, lane.max_lost_s) for lane in load_lanes()] == [(True, 300), (True, None)]
     assert [lane.preemptible for lane in load_lanes(preemptible=["large"])] == [True, False]
     with pytest.raises(Invalid, match="lane 'huge' does not exist"):
         load_lanes(preemptible=["huge"])

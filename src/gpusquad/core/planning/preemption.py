@@ -1,7 +1,8 @@
 """Preemption: which jobs may preempt which runs, and which victims cost least.
 
-Three rules: a higher class (``priority``), a job that the order policy puts first (``order``), and a tenant that
-reclaims what others borrowed of its guarantee (``reclaim``). ``victims`` chooses those that lose the least work.
+Three rules: a higher priority than the victim and than all jobs that wait ahead (``priority``), a job that the order
+policy puts first (``order``), and a tenant that reclaims what others borrowed of its guarantee (``reclaim``).
+``victims`` chooses those that lose the least work.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ def preempt(state: SchedulerState) -> list[Decision]:
     decisions: list[Decision] = [*_stop_guests(state)]
     rules = _Rules(state)
     tried: set[tuple[int, str, int]] = set()
+    ahead = -NEVER_US  # highest priority of the jobs ahead that go on waiting
     for position in range(min(MAX_PREEMPTORS, len(state.queue))):
         waiting = state.queue.at(position)
         if waiting.blocked or waiting.job.id in state.claims:
             continue
-        for rule in rules.of(waiting):
+        for rule in rules.of(waiting, ahead):
             key = (waiting.shape, rule.name, len(rule.victims))
             victims = choose_victims(state, waiting, rule) if key not in tried else []
             tried.add(key)
@@ -53,6 +55,8 @@ def preempt(state: SchedulerState) -> list[Decision]:
                 rules = _Rules(state)
                 tried.clear()
                 break
+        else:
+            ahead = max(ahead, waiting.job.priority_level)
     return decisions
 
 
@@ -165,8 +169,10 @@ class _Rules:
     def _leavers(self) -> list[Run]:
         return [run for run in self._staying if may_leave_us(self._state, run) <= self._state.now_us]
 
-    def of(self, waiting: PendingJob) -> Iterable[PreemptionRule]:
-        """The rules by which this job may preempt others, the strongest first."""
+    def of(self, waiting: PendingJob, ahead: int) -> Iterable[PreemptionRule]:
+        """The rules by which this job may preempt others, the strongest first. ``ahead``: the highest priority of the
+        jobs that wait before it. One with the same priority would be pushed back, because it waits for the victims to
+        end, and they come back."""
         state, job = self._state, waiting.job
         if state.accounts.under_guarantee(job) and state.now_us - job.submitted_us >= _reclaim_us(state, waiting):
             others = [run for run in self._staying if run.job.tenant != job.tenant]
@@ -174,7 +180,7 @@ class _Rules:
         by = state.policies.preemption.by
         if by == "none":
             return
-        if state.runs.any_below(job.priority_level):
+        if job.priority_level > ahead and state.runs.any_below(job.priority_level):
             lower = [run for run in self._leavers if run.job.priority_level < job.priority_level]
             yield PreemptionRule("priority", lower)
         if by == "order" and state.policies.order.preempts:

@@ -1,7 +1,7 @@
 """Victims: the runs whose preemption loses the least work.
 
-Sets of victims are compared by their highest class, then by the GPU time that they lose, then by number of victims and
-of cards. The class comes first, because a victim of a higher class would go on to preempt those of the lower ones.
+Sets of victims are compared by their highest priority, then by the GPU time that they lose, then by number of victims
+and of cards. The priority comes first, because a victim of a higher one would go on to preempt those below it.
 
 Candidates are removed in two orders (cheapest first, and node by node), and those that were not needed are kept. Then
 cheaper sets are tried, the cheapest first, up to a limit. So the result is the best one for few candidates, and a good
@@ -11,6 +11,7 @@ one for many.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -74,13 +75,9 @@ def may_leave_us(state: SchedulerState, run: Run) -> int:
 
 def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule) -> list[Run]:
     """The runs to preempt so that the pending gang fits. Empty: none."""
-    for level in sorted({run.job.priority_level for run in rule.victims}):
-        pool = [run for run in rule.victims if run.job.priority_level <= level]
-        if state.space.idle_total + sum(cards_of(run.placement) for run in pool) >= _whole_cards(waiting):
-            victims = _Search(state, waiting, rule.allows).cheapest(pool)
-            if victims:
-                return victims
-    return []
+    search, levels = _Search(state, waiting, rule.allows), sorted({run.job.priority_level for run in rule.victims})
+    at = bisect_left(levels, True, key=lambda level: search.works(_up_to(level, rule.victims)))
+    return search.cheapest(_up_to(levels[at], rule.victims)) if at < len(levels) else []
 
 
 def open_space(state: SchedulerState, waiting: PendingJob) -> Space:
@@ -99,6 +96,10 @@ def can_place(state: SchedulerState, space: Space, waiting: PendingJob) -> bool:
         space.release(waiting.job, placement)
         return True
     return False
+
+
+def _up_to(level: int, runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if run.job.priority_level <= level]
 
 
 def _whole_cards(waiting: PendingJob) -> int:
@@ -122,19 +123,19 @@ class _Search:
         self._known: dict[str, Cost] = {}
 
     def cheapest(self, pool: list[Run]) -> list[Run]:
-        if not self._works(pool):
-            return []
         pool = sorted(pool, key=lambda run: (self._cost(run), -run.started_us, run.sequence))
         found = [victims for order in (pool, self._node_by_node(pool)) if (victims := self._enough(order))]
         best = min(found, key=self._cost_of, default=[])
         for victims in self._cheaper(pool, self._cost_of(best) if best else None):
-            if self._works(victims):
+            if self.works(victims):
                 return victims
         return best
 
-    def _works(self, victims: Sequence[Run]) -> bool:
+    def works(self, victims: Sequence[Run]) -> bool:
         """Whether the gang fits without them."""
         space = self._space
+        if self._state.space.idle_total + sum(cards_of(run.placement) for run in victims) < _whole_cards(self._waiting):
+            return False
         for run in victims:
             space.release(run.job, run.placement)
         works = can_place(self._state, space, self._waiting)
@@ -145,16 +146,16 @@ class _Search:
     def _enough(self, order: Iterable[Run]) -> list[Run]:
         """The first of these runs that suffice, without those that are not needed. Empty: they do not suffice."""
         order = self._allowed(order)
-        if not self._works(order):
+        if not self.works(order):
             return []
         low, high = 1, len(order)
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._works(order[:middle]) else (middle + 1, high)
+            low, high = (low, middle) if self.works(order[:middle]) else (middle + 1, high)
         needed = order[:high]
         for run in sorted(needed, key=self._cost, reverse=True):
             others = [other for other in needed if other is not run]
-            if others and self._works(others):
+            if others and self.works(others):
                 needed = others
         return needed
 

@@ -45,8 +45,10 @@ class Lane:
 
 REST = Lane("rest")
 WHOLE_NODE_GPUS = 8
-DEFAULT_LANES = (Lane("large", min_gpus=WHOLE_NODE_GPUS, preemptible=False), Lane("small"))
-"""Two lanes, split at a whole node: large jobs are not preemptible, small ones are."""
+FRESH_S = 300.0
+"""Age of a checkpoint up to which a preemption costs a large job little."""
+DEFAULT_LANES = (Lane("large", min_gpus=WHOLE_NODE_GPUS, max_lost_s=FRESH_S), Lane("small"))
+"""Two lanes, split at a whole node: small jobs are preemptible, large ones where they lose little."""
 
 
 def lane_of(job: Job, lanes: tuple[Lane, ...]) -> Lane:

@@ -156,6 +156,8 @@ class Runs:
     def remove(self, job_id: str) -> Run:
         run = self.by_id.pop(job_id)
         self._levels[run.job.priority_level] -= 1
+        if not self._levels[run.job.priority_level]:
+            del self._levels[run.job.priority_level]
         del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, job_id))]
         if run.job.limit_us is not None:
             self.limits.remove((run.started_us + run.job.limit_us, run.sequence, job_id))
@@ -180,7 +182,7 @@ class Runs:
 
     def any_below(self, priority_level: int) -> bool:
         """Whether a run has a lower priority."""
-        return any(level < priority_level for level, count in self._levels.items() if count)
+        return any(level < priority_level for level in self._levels)
 
     def overdue(self, now_us: int) -> list[Run]:
         """Runs past their predicted end."""

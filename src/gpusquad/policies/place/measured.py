@@ -22,6 +22,8 @@ from gpusquad.policies.place.binpack import Binpack, fill_fullest_nodes
 from gpusquad.policies.place.interference import InterferencePlace
 from gpusquad.registry import register
 
+_BINPACK = Binpack()
+
 
 @register("place", "measured")
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Measured(InterferencePlace):
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         if trial.rate is None or not job.has_shares:
-            return Binpack().propose(job, trial)
+            return _BINPACK.propose(job, trial)
         return super().propose(job, trial)
 
     def rank(self, jobs: list[Job], rate: Rate | None = None, gpu: str = "") -> list[Job]:
@@ -38,9 +40,9 @@ class Measured(InterferencePlace):
         memory first."""
         known = [] if rate is None else _known_together(jobs, rate, gpu)
         if rate is None or len(known) < 2:
-            return Binpack().rank(jobs)
+            return _BINPACK.rank(jobs)
         names = {job.id for job in known}
-        return [*super().rank(known, rate, gpu), *Binpack().rank([job for job in jobs if job.id not in names])]
+        return [*super().rank(known, rate, gpu), *_BINPACK.rank([job for job in jobs if job.id not in names])]
 
     def _whole(self, group: TaskGroup, trial: Trial) -> bool:
         return fill_fullest_nodes(group, trial)
