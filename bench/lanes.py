@@ -68,9 +68,10 @@ def _jobs() -> list[TraceJob]:
 
 def _summary(jobs: list[TraceJob], cluster: Cluster, preemptible: tuple[str, ...] | None, suspends: bool) -> Summary:
     preemption = PreemptionConfig(by="none" if preemptible == () else "order")
-    policies = make_policies(
-        "srpt", "easy", "binpack", preemption=preemption, lanes=load_lanes(preemptible=preemptible)
-    )
+    lanes = load_lanes()
+    if preemptible is not None:
+        lanes = tuple(replace(lane, preemptible=lane.name in preemptible, max_lost_s=None) for lane in lanes)
+    policies = make_policies("srpt", "easy", "binpack", preemption=preemption, lanes=lanes)
     return summarise(simulate(Scenario(cluster, jobs, policies, exact, suspends=suspends)))
 
 

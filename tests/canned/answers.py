@@ -61,10 +61,10 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         "divide": "jct",
         "preemption": {"by": "priority", "min_run_s": 600.0, "most_per_job": 3, "overstay": "checkpointed"},
         "lanes": [
-            {"name": "large", "min_gpus": 8, "max_gpus": None, "tenants": [], "priorities": [], "preemptible": False,
-             "limit_ratio": 1.0},
+            {"name": "large", "min_gpus": 8, "max_gpus": None, "tenants": [], "priorities": [], "preemptible": True,
+             "max_lost_s": 300.0, "limit_ratio": 1.0},
             {"name": "small", "min_gpus": 0, "max_gpus": None, "tenants": [], "priorities": [], "preemptible": True,
-             "limit_ratio": 0.5},
+             "max_lost_s": None, "limit_ratio": 0.5},
         ],
         "automatic": None, "modes": ["fifo", "fair", "predictive"],
         "since_s": now_s - DAY_S, "by": "root", "note": "after the review",

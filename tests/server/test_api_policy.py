@@ -28,9 +28,9 @@ def put(rig: Rig, settings: dict[str, Any], user: str = "root") -> Any:
 def test_rules_of_the_mode_are_shown(rig: Rig) -> None:
     shown = rig.get("policy").json()
     assert [(lane["name"], lane["min_gpus"], lane["preemptible"]) for lane in shown["lanes"]] == [
-        ("large", 8, False), ("small", 0, True),
+        ("large", 8, True), ("small", 0, True),
     ]  # fmt: skip
-    assert shown["preemption"] == {"by": "none", "min_run_s": 60.0, "most_per_job": 3, "overstay": "checkpointed"}
+    assert shown["preemption"] == {"by": "priority", "min_run_s": 60.0, "most_per_job": 3, "overstay": "checkpointed"}
 
 
 def test_lanes_are_replaced_and_apply_at_once(rig: Rig) -> None:
@@ -39,7 +39,7 @@ def test_lanes_are_replaced_and_apply_at_once(rig: Rig) -> None:
     assert [lane["name"] for lane in answer["lanes"]] == ["large", "night", "rest"]
     assert answer["lanes"][1] == {
         "name": "night", "min_gpus": 0, "max_gpus": None, "tenants": [], "priorities": ["low", "-5"],
-        "preemptible": True, "limit_ratio": 0.5,
+        "preemptible": True, "max_lost_s": None, "limit_ratio": 0.5,
     }  # fmt: skip
     assert (answer["revision"], answer["note"]) == (1, "nights")
     assert rig.get("policy", "root").json()["lanes"] == answer["lanes"]
@@ -55,7 +55,7 @@ def test_preemptible_lanes_are_changed_alone_and_kept_beside_other_changes(rig: 
     assert {lane["name"]: lane["preemptible"] for lane in answer["lanes"]} == {"large": True, "small": False}
     assert (answer["preemption"]["by"], answer["preemption"]["overstay"]) == ("priority", "never")
     assert {lane["name"]: lane["preemptible"] for lane in put(rig, {"mode": "fifo"}).json()["lanes"]} == {
-        "large": False, "small": True,
+        "large": True, "small": True,
     }  # fmt: skip
 
 

@@ -457,6 +457,7 @@ class LaneView(TypedDict):
     tenants: list[str]
     priorities: list[str]
     preemptible: bool
+    max_lost_s: float | None
     limit_ratio: float
 
 

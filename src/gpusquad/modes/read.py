@@ -82,12 +82,12 @@ def lanes_from_dict(data: dict, name: str) -> tuple[Lane, ...]:
 
 
 def with_preemptible(lanes: tuple[Lane, ...], names: Collection[str], field: str) -> tuple[Lane, ...]:
-    """The same rules, with exactly these lanes preemptible, whatever a preemption costs."""
+    """The same rules, with exactly these lanes preemptible. Limits of what a preemption may cost stay."""
     known = [lane.name for lane in lanes]
     for name in names:
         if name not in known:
             raise Invalid(field, f"lane {name!r} does not exist", _choose(name, known))
-    return tuple(replace(lane, preemptible=lane.name in names, max_lost_s=None) for lane in lanes)
+    return tuple(replace(lane, preemptible=lane.name in names) for lane in lanes)
 
 
 def _rules(fields: Fields) -> ModeRules:
@@ -170,7 +170,7 @@ def _lane(fields: Fields) -> Lane:
         tenants=_texts(fields, "tenants"),
         priorities=priorities,
         preemptible=fields.flag("preemptible", plain.preemptible),
-        max_lost_s=_number(fields, "max_lost_s", 0.0) if "max_lost_s" in fields else None,
+        max_lost_s=None if fields.raw("max_lost_s") is None else _number(fields, "max_lost_s", 0.0),
         limit_ratio=cast(float, fields.ratio("limit_ratio", plain.limit_ratio)),
     )
 

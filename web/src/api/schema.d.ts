@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: b1a7df4f6d86da70
+// mark: 702877afed33e362
 
 export interface paths {
     "/api/v1/jobs": {
@@ -2815,6 +2815,11 @@ export interface components {
              */
             preemptible: boolean;
             /**
+             * Max Lost S
+             * @description Preempt only jobs that can be suspended or whose last checkpoint is at most this old
+             */
+            max_lost_s?: number | null;
+            /**
              * Limit Ratio
              * @description Fraction of all GPUs that the lane may hold at most
              * @default 1
@@ -2835,6 +2840,8 @@ export interface components {
             priorities: string[];
             /** Preemptible */
             preemptible: boolean;
+            /** Max Lost S */
+            max_lost_s: number | null;
             /** Limit Ratio */
             limit_ratio: number;
         };

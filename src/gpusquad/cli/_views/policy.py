@@ -51,12 +51,19 @@ def _show_lanes(lanes: Sequence[Plain]) -> None:
         TableColumn("LIMIT", right=True),
     )
     rows = [
-        (one["name"], lane_rule(one), "yes" if one["preemptible"] else "no",
+        (one["name"], lane_rule(one), _preemptible(one),
          "–" if one["limit_ratio"] >= 1 else f"{one['limit_ratio']:.0%} of GPUs")
         for one in lanes
     ]  # fmt: skip
     out.print()
     out.print(table(columns, rows, out.width))
+
+
+def _preemptible(lane: Plain) -> str:
+    if not lane["preemptible"]:
+        return "no"
+    limit_s = lane.get("max_lost_s")
+    return "yes" if limit_s is None else f"if suspended, or {span(limit_s)} after a checkpoint"
 
 
 def lane_rule(lane: Plain) -> str:

@@ -122,6 +122,9 @@ class LaneRequest(ApiBody):
     tenants: list[Name] = Field([], max_length=1000, description="Empty: all")
     priorities: list[Priority] = Field([], max_length=1000, description="Names or integers; empty: all")
     preemptible: bool = Field(True, description="Whether its running jobs may be preempted")
+    max_lost_s: Seconds | None = Field(
+        None, description="Preempt only jobs that can be suspended or whose last checkpoint is at most this old"
+    )
     limit_ratio: float = Field(1.0, gt=0, le=1, description="Fraction of all GPUs that the lane may hold at most")
 
 
@@ -132,6 +135,7 @@ class LaneView(ApiView):
     tenants: list[str]
     priorities: list[str]
     preemptible: bool
+    max_lost_s: float | None
     limit_ratio: float
 
 

@@ -10,13 +10,19 @@ import { text } from "./texts";
 type Overstay = "never" | "checkpointed" | "always";
 const PARTS = ["order", "plan", "place", "divide"] as const;
 
+function Preemptible({ lane }: { lane: Policy["lanes"][number] }) {
+  const t = useTexts(text);
+  if (!lane.preemptible || lane.max_lost_s === null) return <>{t(lane.preemptible ? "yes" : "no")}</>;
+  return <>{t("lane.maxLost", { time: span(lane.max_lost_s) })}</>;
+}
+
 /** The current policies, and the revision that set them. */
 export function Now({ policy }: { policy: Policy }) {
   const t = useTexts(text);
   const columns: Column<Policy["lanes"][number]>[] = [
     { name: t("lane"), isHead: true, cell: (lane) => lane.name },
     { name: t("lane.jobs"), cell: (lane) => <LaneRule lane={lane} /> },
-    { name: t("lane.preemptible"), cell: (lane) => t(lane.preemptible ? "yes" : "no") },
+    { name: t("lane.preemptible"), cell: (lane) => <Preemptible lane={lane} /> },
     { name: t("lane.limit"), isNumber: true, cell: (lane) => (lane.limit_ratio < 1 ? `${Math.round(lane.limit_ratio * 100)} %` : "–") },
   ];
   return (
