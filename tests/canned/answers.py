@@ -82,10 +82,14 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         ("POST", "/jobs/llama-finetune/resubmit"): {
             "group": None, "jobs": [as_job(one) | {"id": job_id(10)}], **UNNOTED,
         },
-        ("GET", "/jobs/llama-finetune/why"): {"state": "pending", "position": 1, "reasons": reasons()},
+        ("GET", "/jobs/llama-finetune/why"): {"state": "pending", "position": 1, "reasons": reasons(),
+            "passed": [{"job": "01hzx7k2m9qd3w5r8t1v4y6a0c", "user": "ada", "tenant": "vision", "running": True,
+                        "by": "priority", "value": "urgent", "granted": "granted to tenant vision by an administrator",
+                        "message": "01hzx7k2m9qd3w5r8t1v4y6a0c of ada (tenant vision), submitted later, started first "
+                        "by priority urgent, granted to tenant vision by an administrator"}]},
         ("GET", "/jobs/llama-finetune/when"): when,
         ("GET", f"/jobs/{one['id']}/when"): when,
-        ("GET", f"/jobs/{one['id']}/why"): {"state": "pending", "position": 1, "reasons": reasons()},
+        ("GET", f"/jobs/{one['id']}/why"): {"state": "pending", "position": 1, "reasons": reasons(), "passed": []},
         ("GET", "/jobs/llama-finetune/source"): {"spec": {"command": ["python", "train.py"], "gpus": 8}},
         ("GET", "/jobs/llama-finetune/story"): {"items": story(now_s), "next": None},
         ("GET", "/jobs/llama-finetune/logs"): {

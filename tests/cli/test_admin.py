@@ -49,6 +49,14 @@ def test_policy_in_the_apis_words(service, gsq):
     assert "28 min later" in gsq("policy", "preview", "--place", "spread").stdout
 
 
+def test_why_names_who_passed_by_which_right(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = gsq("why", "llama-finetune").stdout
+    assert "passed by" in shown
+    assert "by priority urgent, granted to tenant vision by an administrator" in shown
+    assert json.loads(gsq("why", "llama-finetune", "--json").stdout)["passed"][0]["by"] == "priority"
+
+
 def test_lane_and_preemption_rules(service, gsq, tmp_path):
     rules = tmp_path / "lanes.toml"
     rules.write_text('version = 1\n[[lanes]]\nname = "night"\npriorities = ["low", 5]\n[[lanes]]\nname = "day"\n')

@@ -83,6 +83,29 @@ def test_grants_to_a_tenant_and_to_a_user_apply_at_once(rig: Rig) -> None:
     assert rig.post("jobs", "bob", json=urgent).status_code == 403
 
 
+def test_why_names_who_passed_by_which_right(rig: Rig) -> None:
+    rig.call("PUT", "tenants/b", "root", json={"max_priority": "urgent"})
+    running = rig.submit(gpus=2, estimate=600)["id"]
+    rig.call("PATCH", f"jobs/{running}", json={"name": "running"})  # runs a pass
+    head = rig.submit(gpus=2, estimate=60)["id"]
+    assert rig.get(f"jobs/{head}/why").json()["passed"] == []
+    urgent = {"file": FILE | {"gpus": 2, "priority": "urgent", "estimate": 60}}
+    first = rig.post("jobs", "bob", json=urgent).json()["jobs"][0]["id"]
+    second = rig.post("jobs", "root", json={"file": urgent["file"] | {"tenant": "a"}}).json()["jobs"][0]["id"]
+    rig.submit(gpus=2, estimate=60, name="behind")
+    rig.call("PATCH", f"jobs/{head}", json={"name": "head"})
+    passed = rig.get(f"jobs/{head}/why").json()["passed"]
+    assert [(one["job"], one["user"], one["running"], one["by"], one["value"]) for one in passed] == [
+        (first, "bob", False, "priority", "urgent"), (second, "root", False, "priority", "urgent"),
+    ]  # fmt: skip
+    assert passed[0]["message"] == (
+        f"{first} of bob (tenant b), submitted later, is ahead by priority urgent, "
+        "granted to tenant b by an administrator"
+    )
+    assert passed[1]["granted"] == "set by an administrator or by a PriorityClass"
+    assert rig.get(f"jobs/{first}/why", "bob").json()["passed"] == []
+
+
 def test_rights_are_shown(rig: Rig) -> None:
     def own(user: str) -> tuple:
         me = rig.get("me", user).json()

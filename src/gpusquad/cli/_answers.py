@@ -52,6 +52,16 @@ def reasons_view(reasons: Iterable[Plain]) -> Padding:
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
+def passed_view(passed: Iterable[Plain]) -> Padding:
+    """One row per job that went ahead by a right."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="yellow")
+    grid.add_column(overflow="fold")
+    for one in passed:
+        grid.add_row("passed by", Text(one_line(one["message"])))
+    return Padding(grid, (0, 0, 0, 2), expand=False)
+
+
 def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple[str, Cell]]:
     """Planned start, run time, end and cards, with the accuracy of earlier forecasts."""
     started_s = job.get("started_s") if job else None

@@ -21,7 +21,7 @@ def show_why(client: Client, job: str, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._answers import heading, reasons_view
+    from gpusquad.cli._answers import heading, passed_view, reasons_view
     from gpusquad.cli._tables import console
 
     out = console()
@@ -29,5 +29,7 @@ def show_why(client: Client, job: str, as_json: bool) -> None:
     out.print(heading(view, answer.get("position"), client.now_s()))
     if answer["reasons"]:
         out.print(reasons_view(answer["reasons"]))
-    elif answer["state"] == "pending":
+    if answer.get("passed"):
+        out.print(passed_view(answer["passed"]))
+    if not answer["reasons"] and answer["state"] == "pending":
         out.print("  No blocking reason. It is expected to start in the next scheduling cycle.")

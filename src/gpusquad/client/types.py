@@ -603,6 +603,17 @@ class PairView(TypedDict):
     watched_s: float
 
 
+class PassedView(TypedDict):
+    job: str
+    user: str
+    tenant: str
+    running: bool
+    by: Literal["priority", "guarantee", "lane", "wait limit"]
+    value: str
+    granted: str
+    message: str
+
+
 class PeakView(TypedDict):
     mid_bytes: int
     high_bytes: int
@@ -1111,6 +1122,7 @@ class WhyView(TypedDict):
     state: str
     position: int | None
     reasons: list[ReasonView]
+    passed: list[PassedView]
 
 
 class WindowPage(TypedDict):

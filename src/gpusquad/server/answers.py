@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpusquad.core.explain.passed import Passed
 from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
 from gpusquad.model.reasons import Reason
 from gpusquad.model.views import RunTimePrediction
@@ -86,6 +87,8 @@ class WhyAnswer:
 
     position: int | None
     reasons: Sequence[Reason]
+    passed: Sequence[Passed] = ()
+    """Jobs submitted later that went ahead by a right."""
 
 
 @dataclass(frozen=True, slots=True)

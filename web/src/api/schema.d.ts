@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 702877afed33e362
+// mark: 5835316817bfd0ea
 
 export interface paths {
     "/api/v1/jobs": {
@@ -3273,6 +3273,37 @@ export interface components {
             watched_s: number;
         };
         /**
+         * PassedView
+         * @description A job submitted later that went ahead by a right.
+         */
+        PassedView: {
+            /** Job */
+            job: string;
+            /** User */
+            user: string;
+            /** Tenant */
+            tenant: string;
+            /** Running */
+            running: boolean;
+            /**
+             * By
+             * @enum {string}
+             */
+            by: "priority" | "guarantee" | "lane" | "wait limit";
+            /**
+             * Value
+             * @description The priority or the lane
+             */
+            value: string;
+            /**
+             * Granted
+             * @description Who has the right, and from whom
+             */
+            granted: string;
+            /** Message */
+            message: string;
+        };
+        /**
          * PeakView
          * @description Predicted peak memory on one card.
          */
@@ -4768,6 +4799,11 @@ export interface components {
             position: number | null;
             /** Reasons */
             reasons: components["schemas"]["ReasonView"][];
+            /**
+             * Passed
+             * @description At most 20, running ones first
+             */
+            passed: components["schemas"]["PassedView"][];
         };
         /** WindowPage */
         WindowPage: {

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from gpusquad.core.explain.passed import Passed
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import WhatIfAnswer, WhenAnswer, Who, WhyAnswer
 from gpusquad.server.api_errors import reason_view
@@ -18,6 +19,7 @@ from gpusquad.server.permissions import Member
 from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
+from gpusquad.server.services.jobs.rights import grant_of
 from gpusquad.server.submission import notes_view, specs_of
 from gpusquad.server.views import Plain, end_view, event_view, instant_s, page, places_view, record_view, run_view
 from gpusquad.server.wiring import Services
@@ -61,11 +63,25 @@ def _why(row: JobRow, svc: Services) -> Plain:
     if row.state not in FINAL_STATES:
         with suppress(NotFound):  # it has just ended
             answer = svc.scheduler.queries.why(row.id)
+    with svc.database.read() as c:
+        passed = [_passed_view(one, grant_of(c, one.job, one.by)) for one in answer.passed]
     return {
         "state": str(row.state),
         "position": answer.position,
         "reasons": [reason_view(reason) for reason in answer.reasons],
+        "passed": passed,
     }
+
+
+def _passed_view(passed: Passed, granted: str) -> Plain:
+    job, right = passed.job, f"{passed.by} {passed.value}".rstrip()
+    went = "started first" if passed.is_running else "is ahead"
+    return {
+        "job": job.id, "user": job.user, "tenant": job.tenant, "running": passed.is_running, "by": passed.by,
+        "value": passed.value, "granted": granted,
+        "message": f"{job.id} of {job.user or 'unknown'} (tenant {job.tenant}), submitted later, {went} by {right}"
+        + (f", {granted}" if granted else ""),
+    }  # fmt: skip
 
 
 def _when(row: JobRow, svc: Services) -> Plain:

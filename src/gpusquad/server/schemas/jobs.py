@@ -214,10 +214,24 @@ class JobSource(ApiView):
     spec: dict[str, Any]
 
 
+class PassedView(ApiView):
+    """A job submitted later that went ahead by a right."""
+
+    job: str
+    user: str
+    tenant: str
+    running: bool
+    by: Literal["priority", "guarantee", "lane", "wait limit"]
+    value: str = Field(description="The priority or the lane")
+    granted: str = Field(description="Who has the right, and from whom")
+    message: str
+
+
 class WhyView(ApiView):
     state: str
     position: int | None
     reasons: list[ReasonView]
+    passed: list[PassedView] = Field(description="At most 20, running ones first")
 
 
 class AccuracyView(ApiView):

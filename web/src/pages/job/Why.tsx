@@ -24,6 +24,7 @@ export function Why({ job }: { job: Job }) {
             {reason.who.length > 0 && <span>{reason.who.join(", ")}</span>}
           </li>
         ))}
+        {why.data?.passed.map((one) => <li key={`passed ${one.job}`}><span>{t("passedBy", { job: one.message })}</span></li>)}
       </ul>
       {accuracy && accuracy.count > 0 && accuracy.within_ratio != null && (
         <p className={styles.record}>

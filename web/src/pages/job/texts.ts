@@ -33,6 +33,7 @@ export const text = texts({
     "priority.urgent": "urgent",
 
     why: "Why it is pending",
+    passedBy: "Passed by {job}",
     whyNothing: "No blocking reason; expected to start in the next scheduling cycle.",
     accuracy: "Of the last {n} start forecasts, {within} were met; the median error was {span}.",
 
@@ -165,6 +166,7 @@ export const text = texts({
     "priority.urgent": "긴급",
 
     why: "대기 중인 이유",
+    passedBy: "먼저 처리됨: {job}",
     whyNothing: "막는 이유가 없습니다. 다음 스케줄링 주기에 시작할 예정입니다.",
     accuracy: "최근 시작 예측 {n}건 중 {within}가 지켜졌고, 오차의 중앙값은 {span}입니다.",
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from gpusquad.model.job import Job
 from gpusquad.model.priority import DEFAULT_PRIORITY, is_priority, level_of
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Forbidden
+from gpusquad.store import people
 from gpusquad.store.people import TenantRow
 
 
@@ -48,6 +51,26 @@ def rights_of(who: Who, tenant: TenantRow | None) -> Rights:
 def rights_of_tenant(tenant: TenantRow | None) -> Rights:
     """Rights of users without rights of their own. None: a tenant without settings, for example a namespace."""
     return DEFAULT if tenant is None else Rights(tenant.max_priority, tenant.may_choose_lane)
+
+
+def grant_of(connection: Connection, job: Job, right: str) -> str:
+    """Who granted the right by which a job went ahead, in words. Empty: nobody, it is a rule of the mode."""
+    tenant, user = people.tenant(connection, job.tenant), people.user(connection, job.user)
+    if right == "guarantee":
+        return f"set for tenant {job.tenant} by an administrator"
+    if right == "lane":
+        return f"chosen by {job.user}, who may choose lanes" if job.lane else ""
+    if right != "priority":
+        return ""
+    if DEFAULT.allows_priority(job.priority):
+        return "which everybody may use"
+    # The tenant first: on Kubernetes the user is what somebody wrote on a pod, and only its right counts.
+    if tenant is not None and rights_of_tenant(tenant).allows_priority(job.priority):
+        return f"granted to tenant {job.tenant} by an administrator"
+    own = None if user is None else user.max_priority
+    if own is not None and Rights(own, False).allows_priority(job.priority):
+        return f"granted to {job.user} by an administrator"
+    return "set by an administrator or by a PriorityClass"
 
 
 def check_rights(rights: Rights, who: Who, job: Job, before: Job | None = None) -> None:

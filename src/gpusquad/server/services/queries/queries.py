@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 
 from gpusquad.core.explain import explain
+from gpusquad.core.explain.passed import passed_by
 from gpusquad.core.state.limits import over_limit
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import NEVER_US
@@ -71,7 +72,9 @@ class QueryService:
         if row.state == JobState.HELD:
             return WhyAnswer(None, held_for(row))
         reasons = self.forecaster.reasons()
-        return WhyAnswer(reasons.position(job_id), reasons.of(job_id))
+        with self._context.lock:
+            passed = passed_by(self._context.state, job_id)
+        return WhyAnswer(reasons.position(job_id), reasons.of(job_id), passed)
 
     def when(self, job_id: str) -> WhenAnswer:
         row = self._context.rows.get(job_id)
