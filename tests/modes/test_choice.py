@@ -20,7 +20,7 @@ from tests.strategies import gang
 MIN_US, HOUR_US = 60_000_000, 3_600_000_000
 RULES = ModeRules(
     (ModeRule("deadlines", "urgent first", 0.2, 0.1), ModeRule("fairness", "even", 2.0, 1.5)), "plain",
-    settle_us=10 * MIN_US, dwell_us=4 * HOUR_US, changes_per_day=2,
+    settle_us=10 * MIN_US, leave_us=HOUR_US, dwell_us=4 * HOUR_US, changes_per_day=2,
 )  # fmt: skip
 PLAIN = Goals(pending=10)
 LATE = Goals(pending=10, deadlines=5)
@@ -72,6 +72,14 @@ def test_mode_stays_while_the_goal_is_between_the_thresholds():
     assert first_choice(RULES, few, 0).mode == "plain"
     assert play((10 * HOUR_US, few), (20 * HOUR_US, few), start=LATE).mode == "urgent first"
     assert play((10 * HOUR_US, PLAIN), (20 * HOUR_US, PLAIN), start=LATE).mode == "plain"
+
+
+def test_default_returns_only_after_the_goals_were_absent_for_the_leave_time():
+    steps = [(5 * HOUR_US, PLAIN), (6 * HOUR_US - 1, PLAIN)]
+    stays = play(*steps, start=LATE)
+    assert (stays.mode, stays.wanted, stays.due_us) == ("urgent first", "plain", 6 * HOUR_US)
+    assert play(*steps, (6 * HOUR_US, PLAIN), start=LATE).mode == "plain"
+    assert play(*steps, (6 * HOUR_US, LATE), (7 * HOUR_US - 1, PLAIN), start=LATE).mode == "urgent first"
 
 
 def test_mode_stays_for_the_dwell_time_after_a_change():

@@ -47,7 +47,8 @@ def met(starts, jobs):
 def test_mode_changes_when_deadlines_arrive_and_meets_them():
     jobs = day_with_deadlines()
     starts, chosen = simulated(jobs)
-    assert [one.mode for one in chosen] == ["standard", "slo", "standard"]  # when the last deadline was met
+    assert [one.mode for one in chosen] == ["standard", "slo", "standard"]  # 12 hours after the last deadline was met
+    assert chosen[2].at_us - chosen[1].at_us > 12 * HOUR_S * S
     assert 10 * HOUR_S // 2 <= chosen[1].at_us // S <= 7 * HOUR_S
     assert "deadline" in chosen[1].why
     assert met(starts, jobs) > met(simulated(jobs, "standard")[0], jobs)

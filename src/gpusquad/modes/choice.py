@@ -1,9 +1,9 @@
 """Chooses the mode of an automatic mode from the goals present. Pure: time and goals are arguments.
 
 The first rule whose goal is present names the wanted mode, and ``otherwise`` if none is. The mode in force changes
-slowly: the same mode must be wanted for ``settle_us``, a change is followed by none for ``dwell_us``, and there are at
-most ``changes_per_day`` in any 24 hours. While no job is pending, the goals show nothing, because every order of an
-empty queue is the same.
+slowly: the same mode must be wanted for ``settle_us`` (``otherwise`` for ``leave_us``, because the jobs with a goal may
+be back the next morning), a change is followed by none for ``dwell_us``, and there are at most ``changes_per_day`` in
+any 24 hours. While no job is pending, the goals show nothing, because every order of an empty queue is the same.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class ModeRules:
     rules: tuple[ModeRule, ...]
     otherwise: str
     settle_us: int = 600 * US_PER_S
+    leave_us: int = 12 * 3600 * US_PER_S
     dwell_us: int = 4 * 3600 * US_PER_S
     changes_per_day: int = 2
 
@@ -103,15 +104,16 @@ def review(rules: ModeRules, choice: ModeChoice, goals: Goals, now_us: int) -> M
     if mode == choice.mode:
         return replace(choice, why=why, wanted="", wanted_why="", due_us=None)
     since_us = choice.wanted_since_us if mode == choice.wanted else now_us
-    due_us = _due_us(rules, choice, since_us)
+    due_us = _due_us(rules, choice, mode, since_us)
     if now_us < due_us:
         return replace(choice, wanted=mode, wanted_why=why, wanted_since_us=since_us, due_us=due_us)
     return ModeChoice(mode, why, now_us, (*choice.changes_us, now_us))
 
 
-def _due_us(rules: ModeRules, choice: ModeChoice, wanted_since_us: int) -> int:
+def _due_us(rules: ModeRules, choice: ModeChoice, wanted: str, since_us: int) -> int:
     """When a mode that is wanted since then may come into force."""
-    due_us, changes_us = wanted_since_us + rules.settle_us, choice.changes_us
+    due_us = since_us + (rules.leave_us if wanted == rules.otherwise else rules.settle_us)
+    changes_us = choice.changes_us
     if changes_us:
         due_us = max(due_us, changes_us[-1] + rules.dwell_us)
     if len(changes_us) >= rules.changes_per_day:

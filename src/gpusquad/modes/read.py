@@ -30,7 +30,7 @@ _PREEMPT = ("by", "min_run_s", "most_per_job", "overstay", "lanes")
 _LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible", "max_lost_s", "limit_ratio")
 _TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
 _AUTOMATIC = ("version", "summary", "choose")
-_CHOOSE = ("otherwise", "settle", "dwell", "changes_per_day", "rules")
+_CHOOSE = ("otherwise", "settle", "leave", "dwell", "changes_per_day", "rules")
 _RULE = ("goal", "mode", "least", "keep")
 _BY = ("none", "priority", "order")
 _OVERSTAY = ("never", "checkpointed", "always")
@@ -99,6 +99,7 @@ def _rules(fields: Fields) -> ModeRules:
         ),
         otherwise=fields.text("otherwise", required=True),
         settle_us=fields.us("settle", plain.settle_us),
+        leave_us=fields.us("leave", plain.leave_us),
         dwell_us=fields.us("dwell", plain.dwell_us),
         changes_per_day=fields.whole("changes_per_day", plain.changes_per_day, low=1, high=MAX_ROWS),
     )
