@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpusquad.core import driver
 from gpusquad.core.ports import PoliciesChanged
+from gpusquad.model.errors import Invalid
 from gpusquad.store import policy as revisions
 from tests.server.services.world import ADA, SECOND_US, World
 
@@ -140,3 +142,20 @@ def test_tenant_that_changes_keeps_the_chosen_mode(world: World) -> None:
     world.scheduler.policy_service.tenants_changed()
     assert [event.why for event in causes if isinstance(event, PoliciesChanged)] == ["the tenants changed"]
     assert world.scheduler.context.state.policies.names["order"] == "slo"
+
+
+def test_mode_that_lacks_a_lane_of_a_job_is_not_chosen_and_the_service_continues(world: World, monkeypatch) -> None:
+    def lacks_the_lane(*args):
+        raise Invalid("lane", "'night' does not exist")
+
+    busy(world)
+    world.scheduler.policy_service.set({"mode": "auto"}, ADA)
+    world.submit(name="urgent", gpus=2, estimate=600, slo={"deadline": "10h"})
+    pass_minutes(world, 1, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "with_policies", lacks_the_lane)
+        pass_minutes(world, 3, 15)
+    assert (chosen(world).mode, chosen(world).changes) == ("standard", 0)
+    assert world.scheduler.policy_service.status().revision == 1
+    pass_minutes(world, 16, 17)
+    assert chosen(world).mode == "slo"

@@ -138,17 +138,30 @@ class PolicyService:
             return
         self._reviewed_us = unit.now_us
         state = self._context.state
+        goals = goals_of(state, unit.now_us)
         if before is None:
-            choice = self._choice = first_choice(rules, goals_of(state, unit.now_us), unit.now_us)
+            before = ModeChoice(rules.otherwise, "", unit.now_us)
+            choice = first_choice(rules, goals, unit.now_us)
         else:
-            choice = self._choice = review(rules, before, goals_of(state, unit.now_us), unit.now_us)
-        if choice.mode == (before.mode if before is not None else rules.otherwise):
+            choice = review(rules, before, goals, unit.now_us)
+        if choice.mode != before.mode and not self._change_to(choice):
+            choice = before
+        self._choice = choice
+        if choice.mode == before.mode:
             return
-        self._use(self._modes[choice.mode], self._settings, f"mode {choice.mode}: {choice.why}")
         self._record(self._named.name, self._settings | {revisions.CHOSEN: choice.mode}, choice.why)
         unit.after_commit.append(self.on_chosen)
         self._context.observer.mode_chosen(choice.mode)
         _log.info("mode chosen", mode=self._named.name, chosen=choice.mode, because=choice.why)
+
+    def _change_to(self, choice: ModeChoice) -> bool:
+        """False: this mode cannot serve the jobs, for example because it lacks a lane that one of them names."""
+        try:
+            self._use(self._modes[choice.mode], self._settings, f"mode {choice.mode}: {choice.why}")
+        except Invalid as error:
+            _log.warning("mode not chosen", chosen=choice.mode, because=choice.why, error=str(error))
+            return False
+        return True
 
     def _first_choice(self, named: Mode) -> ModeChoice | None:
         if named.rules is None:
