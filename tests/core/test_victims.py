@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
@@ -95,9 +96,10 @@ def cost_of(state: SchedulerState, victims: list[Run]) -> tuple[int, int]:
     gpus=st.integers(1, 4),
     tasks=st.integers(1, 3),
     suspends=st.booleans(),
+    spare=st.sampled_from([None, 1, 3]),
 )
 def test_no_allowed_set_of_victims_loses_less_or_has_fewer_members(
-    cluster: str, rows: list[tuple], gpus: int, tasks: int, suspends: bool
+    cluster: str, rows: list[tuple], gpus: int, tasks: int, suspends: bool, spare: int | None
 ):
     state = state_with(cluster, rows, suspends)
     job = trace("boss", gpus, 10, tasks=tasks).job
@@ -106,14 +108,19 @@ def test_no_allowed_set_of_victims_loses_less_or_has_fewer_members(
     all_runs = list(state.runs.by_id.values())
     if state.space.fits(job):
         return
-    chosen = choose_victims(state, waiting, PreemptionRule("priority", all_runs))
-    lowest = [run for run in all_runs if run.job.priority == "low"]
-    pool = lowest if _suffices(state, job, lowest) else all_runs
-    sets = [list(some) for size in range(1, len(pool) + 1) for some in combinations(pool, size)]
-    enough = [some for some in sets if _suffices(state, job, some)]
+
+    def allows(victims: Sequence[Run]) -> bool:
+        cards = [run.job.gpus for run in victims]
+        return spare is None or sum(cards) - max(cards) < spare
+
+    chosen = choose_victims(state, waiting, PreemptionRule("priority", all_runs, allows))
+    sets = [list(some) for size in range(1, len(all_runs) + 1) for some in combinations(all_runs, size)]
+    enough = [some for some in sets if allows(some) and _suffices(state, job, some)]
+    lowest = min((max(run.job.priority_level for run in some) for some in enough), default=0)
+    enough = [some for some in enough if all(run.job.priority_level <= lowest for run in some)]
     assert bool(chosen) == bool(enough)
     if chosen:
-        assert _suffices(state, job, chosen)
+        assert sorted(chosen, key=all_runs.index) in enough
         assert cost_of(state, chosen) == min(cost_of(state, some) for some in enough)
 
 

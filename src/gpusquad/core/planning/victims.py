@@ -27,6 +27,8 @@ from gpusquad.model.units import US_PER_S
 
 MAX_TRIALS = 128
 """Cheaper sets that are tried for one job."""
+BLIND_TRIALS = 64
+"""Sets that are tried where the rule allows none of those that were found otherwise."""
 MAX_SETS = 4096
 """Cheaper sets that are looked at. Most of them have too few cards, which costs no trial."""
 
@@ -77,7 +79,8 @@ def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionR
     """The runs to preempt so that the pending gang fits. Empty: none."""
     search, levels = _Search(state, waiting, rule.allows), sorted({run.job.priority_level for run in rule.victims})
     at = bisect_left(levels, True, key=lambda level: search.works(_up_to(level, rule.victims)))
-    return search.cheapest(_up_to(levels[at], rule.victims)) if at < len(levels) else []
+    found = (search.cheapest(_up_to(level, rule.victims)) for level in levels[at:])
+    return next(filter(None, found), [])
 
 
 def open_space(state: SchedulerState, waiting: PendingJob) -> Space:
@@ -183,10 +186,10 @@ class _Search:
     def _cheaper(self, pool: Sequence[Run], than: Cost | None) -> Iterator[list[Run]]:
         """Allowed sets with enough cards that cost less, the cheapest first, within the limits."""
         idle, needed = self._state.space.idle_total, _whole_cards(self._waiting)
-        trials = 0
+        trials, most = 0, BLIND_TRIALS if than is None else MAX_TRIALS
         for victims in _by_cost(pool, [self._cost(run) for run in pool]):
             cost = self._cost_of(victims)
-            if trials == MAX_TRIALS or (than is not None and cost >= than):
+            if trials == most or (than is not None and cost >= than):
                 return
             if idle + cost.cards >= needed and (self._allows is None or self._allows(victims)):
                 trials += 1
