@@ -134,7 +134,7 @@ def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
              "replan_cause", "resizes", "careful", "due_until_us", "decided_us", "committed_us",
                  "pins", "suspends"}  # fmt: skip
     derived = {"rate", "delayed_starts", "later_ends", "last_replan_cause", "shapes", "shape_jobs",
-                  "shape_waiting", "has_limits", "_configured", "_possible"}  # fmt: skip
+                  "shape_waiting", "has_limits", "limit_heads", "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == dumped | derived
     runs = {"by_id", "ends", "limits", "admissions", "checkpointed", "sharing", "elastic", "any_node_rows", "_rows"}
     assert set(vars(state.runs)) == runs | {"_kinds", "_amounts", "_levels"}

@@ -12,6 +12,7 @@ from gpusquad.core.explain.forecast import Eta, WhatIf, promised_us, what_if, wh
 from gpusquad.core.explain.shape_fit import listed
 from gpusquad.core.explain.shortages import shortages
 from gpusquad.core.planning.commitments import guests
+from gpusquad.core.planning.limit_heads import limit_head_of
 from gpusquad.core.planning.session import CycleSession
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import NEVER_US, Run, after_us
@@ -73,7 +74,12 @@ class Explainer:
 def _reasons(after: SchedulerState, waiting: PendingJob, tried: _RecordingSession) -> list[Reason]:
     until_us = after_us(after.now_us, waiting.stay_us)
     short = shortages(after, waiting.job, until_us)
-    reasons = [*_over_limits(after, waiting.job), *_overstayed(after, waiting), *short]
+    reasons = [
+        *_over_limits(after, waiting.job),
+        *_behind_limit_head(after, waiting),
+        *_overstayed(after, waiting),
+        *short,
+    ]
     if not short:
         reasons += _reserved(after, waiting, until_us)
     return reasons + _behind(after, waiting.job, tried)
@@ -115,6 +121,20 @@ def _over_limits(state: SchedulerState, job: Job) -> list[Reason]:
                 {"held": held, "needed": least, "limit": limit},
             ))  # fmt: skip
     return reasons
+
+
+def _behind_limit_head(state: SchedulerState, waiting: PendingJob) -> list[Reason]:
+    """The job before it that waits for a limit of the same tenant or lane, and that it could delay."""
+    head = limit_head_of(state, waiting)
+    if head is None:
+        return []
+    first = head.waiting.job
+    return [Reason(
+        ReasonCode.BEHIND,
+        f"{first.id} is ahead and waits for {show_count(first.gang.min_gpus, 'GPU')} under a limit that both share",
+        "wait until it starts, or ask for a higher limit; a job that is expected to end before may start earlier",
+        {"needed": first.gang.min_gpus}, (first.id,),
+    )]  # fmt: skip
 
 
 # -- reservations --------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ the word of its prediction. Two rules bound what guests can cost the job:
   behind it starts on them.
 
 Where the planned start cannot be relied on, the reservation names the idle cards and those freed next instead (see
-``gathering``). So a job starts later than promised by at most the overrun of one guest, however many jobs come after it. The plan
-policy's ``binds`` says when the rules apply.
+``gathering``). So a job starts later than promised by at most the overrun of one guest, however many jobs come after
+it. The plan policy's ``binds`` says when the rules apply.
 """
 
 from __future__ import annotations

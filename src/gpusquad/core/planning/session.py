@@ -17,8 +17,8 @@ from gpusquad.core.planning.commitments import (
     pinned_reservation,
 )
 from gpusquad.core.planning.gathering import gather
+from gpusquad.core.planning.limit_heads import take_spare, waits_for_limit
 from gpusquad.core.planning.slowdown import crowded_out, delayed_reservation
-from gpusquad.core.state.limits import over_limit
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import FOREVER_US, NEVER_US, after_us
 from gpusquad.core.state.state import SchedulerState, cards_of
@@ -90,7 +90,7 @@ class CycleSession:
         waiting = state.queue[job.id]
         if waiting.blocked or (state.capacity_unchanged and not waiting.is_new):
             return False
-        if state.has_limits and over_limit(state, job) is not None:
+        if state.has_limits and waits_for_limit(state, waiting):
             return False
         until_us = after_us(state.now_us, waiting.stay_us)
         is_reserved = job.id in state.timeline.reservations
@@ -108,6 +108,8 @@ class CycleSession:
         self._record_if_later(job.id, state.now_us)
         for reservation in state.reservations_in_way(job, state.now_us, until_us):
             self._stay_past(reservation, job, placement)
+        if state.limit_heads:
+            take_spare(state, waiting, cards_of(placement))
         state.begin(waiting, placement)
         cause = state.claims.pop(job.id, "") or ("backfill" if self._is_backfill(waiting) else "next")
         self.decisions.append(Start(job.id, placement, cause))

@@ -1,4 +1,4 @@
-"""Limits of tenants and lanes. A job over a limit waits without blocking others."""
+"""Limits of tenants and lanes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,6 @@ from gpusquad.model.job import Job
 
 if TYPE_CHECKING:
     from gpusquad.core.state.state import SchedulerState
-
-
-def block_over_limit(state: SchedulerState) -> None:
-    """Mark the pending jobs that would exceed a limit."""
-    if not state.has_limits:
-        return
-    for waiting in state.queue:
-        blocked = over_limit(state, waiting.job) is not None
-        if blocked != waiting.blocked:
-            waiting.blocked = blocked
-            state.capacity_changed()
 
 
 def headroom(state: SchedulerState, job: Job) -> int:

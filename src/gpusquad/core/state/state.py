@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderTenant, Refusal, RunTimePrediction
+
+if TYPE_CHECKING:
+    from gpusquad.core.planning.limit_heads import LimitHead
 
 UNKNOWN = RunTimePrediction(NEVER_US, NEVER_US, "none")
 MAX_CAUSES = 3
@@ -84,6 +88,8 @@ class SchedulerState:
         self.has_limits = any(t.limit_gpus is not None for t in policies.tenants) or any(
             lane.limit_ratio < 1 for lane in policies.lanes
         )
+        self.limit_heads: dict[tuple[str, str], LimitHead] = {}
+        """Limit -> the first job that waits for it. Found again in every cycle."""
         self._configured: Space | None = None
         self._possible: dict[int, bool] = {}
 
