@@ -22,6 +22,8 @@ MAX_SHARERS = 48
 """Client slots of a card: the number of MPS clients on every supported generation."""
 NO_FOREIGN_USAGE = ForeignUsage()
 _CHANGES_KEPT = 100_000
+_NODES_KEPT = 2_000_000
+"""Logged nodes, of all changes together. Gangs on thousands of nodes would otherwise fill the memory."""
 
 
 class Capacity:
@@ -268,18 +270,20 @@ class Capacity:
             if name in self.fixed.extra_index:
                 np.add.at(self.node_extra_free[self.fixed.extra_index[name]], nodes, sign * amount)
         self._log_change(nodes)
-        if len(self._changed) > _CHANGES_KEPT:
+        if len(self._changed) > _CHANGES_KEPT or self._changed_nodes > _NODES_KEPT:
             self._forget_changes()
 
     def _log_change(self, nodes: Ints) -> None:
         """Record that the contents changed, and on which nodes."""
         self._changed.append(nodes)
+        self._changed_nodes += len(nodes)
         self._last_version = self.version = self._last_version + 1
 
     def _forget_changes(self) -> None:
         """Discard all cached results, because anything may have changed."""
         self._changed: list[Ints] = []
         """Changed nodes, oldest first."""
+        self._changed_nodes = 0
         self._last_version = self.version = self._last_version + 1
 
 
