@@ -318,7 +318,7 @@ def test_why_when_and_story_follow_the_job(rig: Rig) -> None:
     assert when["run"] == {"mid_s": 60.0, "high_s": None, "source": "history", "confidence": None}
     assert when["accuracy"]["count"] == 10
     rig.scheduler.move(job, "succeeded", started_us=5_000_000)
-    assert rig.get(f"jobs/{job}/why").json() == {"state": "succeeded", "position": None, "reasons": []}
+    assert rig.get(f"jobs/{job}/why").json() == {"state": "succeeded", "position": None, "reasons": [], "passed": []}
     assert rig.get(f"jobs/{job}/when").json()["start_s"] == 5.0
     story = rig.get(f"jobs/{job}/story").json()
     assert [line["kind"] for line in story["items"]] == ["pending", "succeeded"]

@@ -60,7 +60,7 @@ def test_gang_has_the_priority_that_the_cluster_grants_when_it_is_reported() -> 
     world.registry.seen(pod)
     (gang,) = world.registry.by_job.values()
     assert gang.job is not None
-    assert (gang.job.priority, gang.cluster_priority) == ("urgent", "high")
+    assert (gang.job.priority, gang.cluster_priority) == ("urgent", "7")
 
 
 def test_gang_without_a_placement_in_the_service_is_not_held() -> None:
