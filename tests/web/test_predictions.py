@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,8 +14,9 @@ from playwright.sync_api import expect
 from bench.running import RunningService
 from gpusquad.model.prediction import LEVELS
 from gpusquad.model.units import US_PER_S
-from gpusquad.store import run_forecasts
+from gpusquad.store import promises, run_forecasts
 from gpusquad.store.database import Database
+from gpusquad.store.promises import PromiseRow
 from gpusquad.store.run_forecasts import RunForecastRow
 from tests.web.browser import save_screenshot, violations
 from tests.web.visit import log_in, new_user
@@ -32,8 +34,20 @@ def recorded(service: RunningService) -> RunningService:
     database = Database(service.home / "gpusquad.db")
     with database.write() as c:
         run_forecasts.add(c, rows)
+        for number in range(40):
+            promises.add(c, _promise(number, now_us - number * DAY_US // 4))
     database.close()
     return service
+
+
+def _promise(number: int, started_us: int) -> PromiseRow:
+    """Of tenant vision: most are kept, two are late for a guest of tenant speech, one for a job ahead."""
+    late_s = {3: 300, 7: 5400, 11: 60}.get(number, -120)
+    row = PromiseRow(f"p{number}", 0, "vision", "ana", f"train-{number}", 0, started_us - late_s * US_PER_S, started_us,
+                     max(0, late_s - 60) * US_PER_S)  # fmt: skip
+    if number in (3, 7):
+        return replace(row, cause="guest_overstayed", cause_job="guest01", cause_user="bo", cause_tenant="speech")
+    return replace(row, cause="ahead_overran") if number == 11 else row
 
 
 def _row(number: int, random: Random, settled_us: int) -> RunForecastRow:
@@ -54,7 +68,7 @@ def _open(page: Any, service: RunningService, token: str = "") -> None:
 
 def test_predictions_are_drawn_against_actual_run_times(page: Any, recorded: RunningService) -> None:
     _open(page, recorded)
-    rows = page.get_by_role("table").get_by_role("row")
+    rows = page.get_by_role("group", name="Error by tenant and source").get_by_role("row")
     expect(rows).to_have_count(5)  # the header, and two tenants by two sources
     expect(page.locator("canvas")).to_have_count(3)
     expect(page.get_by_text("Runs with a prediction").locator("..")).to_contain_text("600")
@@ -70,19 +84,38 @@ def test_predictions_are_drawn_against_actual_run_times(page: Any, recorded: Run
     save_screenshot(page, "predictions", full_page=True)
 
 
+def test_promised_starts_are_shown_with_what_delayed_them(page: Any, recorded: RunningService) -> None:
+    _open(page, recorded)
+    expect(page.get_by_text("Kept", exact=True).locator("..")).to_contain_text("37")
+    latest = page.get_by_role("group", name="Latest starts").get_by_role("row")
+    expect(latest).to_have_count(4)
+    expect(latest.nth(1)).to_contain_text("train-7")
+    expect(latest.nth(1)).to_contain_text("a backfilled job overstayed: guest01 of bo (speech)")
+    page.get_by_role("heading", name="Promised starts").scroll_into_view_if_needed()
+    save_screenshot(page, "promised-starts", full_page=True)
+
+
+def test_member_does_not_see_whose_job_of_another_tenant_delayed_theirs(page: Any, recorded: RunningService) -> None:
+    _open(page, recorded, new_user(recorded, "val", tenant="vision"))
+    latest = page.get_by_role("group", name="Latest starts").get_by_role("row")
+    expect(latest.nth(1)).to_contain_text("a backfilled job overstayed")
+    expect(page.get_by_text("guest01")).to_have_count(0)
+
+
 def test_predictions_are_filtered_by_tenant(page: Any, recorded: RunningService) -> None:
     _open(page, recorded)
-    rows = page.get_by_role("table").get_by_role("row")
+    rows = page.get_by_role("group", name="Error by tenant and source").get_by_role("row")
     page.get_by_label("Tenant", exact=True).select_option("vision")
     expect(rows).to_have_count(3)
-    expect(page.get_by_role("rowheader")).to_have_text(["vision", "vision"])
+    expect(rows.get_by_role("rowheader")).to_have_text(["vision", "vision"])
     page.get_by_label("Tenant", exact=True).select_option("default")
     expect(page.get_by_text("No run with a prediction ended in this period.")).to_be_visible()
 
 
 def test_member_sees_only_their_own_tenant(page: Any, recorded: RunningService) -> None:
     _open(page, recorded, new_user(recorded, "vic", tenant="vision"))
-    expect(page.get_by_role("rowheader")).to_have_text(["vision", "vision"])
+    table = page.get_by_role("group", name="Error by tenant and source")
+    expect(table.get_by_role("rowheader")).to_have_text(["vision", "vision"])
     expect(page.get_by_label("Tenant", exact=True)).to_have_count(0)
 
 

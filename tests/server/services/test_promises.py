@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.server.answers import Who
+from gpusquad.server.answers import JobChange, Who
 from gpusquad.server.services.queries.start_report import start_report
 from gpusquad.store import promises
 from gpusquad.store.promises import PromiseRow
@@ -76,6 +76,32 @@ def test_overstayed_guest_is_named_by_why_while_a_job_ahead_still_runs(world: Wo
     reasons = {str(reason.code): reason for reason in world.scheduler.queries.why(head).reasons}
     assert reasons["overstayed"].who == (guest,)
     assert "of bob (tenant default)" in reasons["overstayed"].message
+
+
+def test_reason_of_a_job_behind_a_late_reservation_is_named_and_current(world: World) -> None:
+    run(world, "ahead", 6, 100, 100)
+    head = run(world, "head", 8, 50, 50)
+    run(world, "guest", 2, 60, 9000, BOB)
+    behind = run(world, "behind", 4, 10, 10)
+    play(world, 300)
+    guest = next(row.id for row in world.scheduler.queries.unfinished() if row.name == "guest")
+    world.scheduler.context.loop.call = lambda item: _call_here(world, item)  # type: ignore[method-assign]
+    world.scheduler.update(guest, JobChange(estimate_us=9000 * SECOND_US), ADA)
+    world.settle()
+    [reason] = world.scheduler.queries.why(behind).reasons
+    assert (str(reason.code), reason.who) == ("reserved", (head,))
+    before = world.scheduler.queries.why(head).reasons[0].message
+    world.clock.at_us += 30 * SECOND_US  # without a pass
+    assert world.scheduler.queries.why(head).reasons[0].message != before
+    entries = {entry.job_id: entry for entry in world.scheduler.queries.queue()}
+    assert entries[head].message == world.scheduler.queries.why(head).reasons[0].message
+
+
+def _call_here(world: World, item):
+    results: list = []
+    world.scheduler.context.loop.post(lambda: results.append(item()))
+    world.settle()
+    return results[0]
 
 
 def test_job_ahead_that_overran_is_the_cause(world: World) -> None:

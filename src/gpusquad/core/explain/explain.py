@@ -145,7 +145,8 @@ def _reserved(state: SchedulerState, waiting: PendingJob, until_us: int) -> list
     job_id = waiting.job.id
     in_way = [
         p.job.id for p in state.timeline.reservations.values()
-        if p.job.id != job_id and p.overlaps(state.now_us, until_us)
+        if p.job.id != job_id
+        and p.overlaps(state.now_us, until_us, is_behind=state.queue[p.job.id].rank < waiting.rank)
     ]  # fmt: skip
     if not in_way or _starts_without(state, job_id, ()):
         return []

@@ -17,7 +17,7 @@ GUEST, AHEAD, ARRIVED, REQUEUED = "guest_overstayed", "ahead_overran", "arrived_
 CAPACITY, POLICY, CHANGED, OTHER = "capacity_lost", "policy_changed", "changed", "other"
 _ORDER = (GUEST, AHEAD, CAPACITY, POLICY, ARRIVED, REQUEUED, CHANGED)
 _CAPACITY = ("card ", "node ", "the nodes", "the allowed nodes", "the maintenance windows", "foreign usage")
-_POLICY = ("the policies", "the policy", "the order", "the tenants")
+_POLICY = ("mode ", "the policies", "the policy", "the order", "the tenants")
 
 
 class Delays:

@@ -23,6 +23,7 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import Reason
+from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import EndAnswer
 from gpusquad.server.services.context import SchedulerContext
 
@@ -37,6 +38,8 @@ CHEAP_S = 0.02
 the callers, who get the last one until then."""
 FEW_PENDING = 100
 """Pending jobs up to which the first forecast is taken to be cheap."""
+REASONS_US = US_PER_S
+"""Reasons are given again after this time, because they contain times that have passed."""
 REST = 20.0
 """Pause after such a forecast, as a multiple of its CPU time, to use a small part of one core."""
 RANGE_S = 0.5
@@ -156,12 +159,15 @@ class PlanForecaster:
         self._first = threading.Event()
 
     def reasons(self) -> PendingReasons:
-        """For the state after the last pass."""
+        """For the state after the last pass, as of now."""
         with self._lock:
             known = self._reasons
-            if known is None or known.version != self._context.version:
+            if known is None or known.version != self._context.version or self._age_us(known) >= REASONS_US:
                 known = self._reasons = PendingReasons(*self._context.versioned_copy())
             return known
+
+    def _age_us(self, reasons: PendingReasons) -> int:
+        return self._context.clock.now_us() - reasons.state.now_us
 
     def current(self) -> PlanForecast:
         """The forecast for the state after the last pass. Of a queue that is too long, only what callers asked for."""
