@@ -22,6 +22,7 @@ export function Promises({ starts }: { starts: Starts }) {
         <dl className={styles.numbers}>
           <div><dt>{t("promisesKept")}</dt><dd>{count(starts.kept)}</dd></div>
           <div><dt>{t("promisesLate")}</dt><dd>{count(starts.late)}</dd></div>
+          <div><dt>{t("promisesMedian")}</dt><dd>{spanOr(starts.median_s)}</dd></div>
           <div><dt>{t("promisesWorst")}</dt><dd>{spanOr(starts.worst_s)}</dd></div>
           <div><dt>{t("headDelayed")}</dt><dd>{`${count(heads.delayed)} / ${count(heads.count)}`}</dd></div>
           <div><dt>{t("headWorst")}</dt><dd>{spanOr(heads.worst_s)}</dd></div>

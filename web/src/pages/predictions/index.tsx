@@ -60,7 +60,7 @@ export default function PredictionsPage() {
           <ErrorTable lines={series.data.lines} isTruncated={series.data.truncated} />
         </div>
       ))}
-      {report.data && <div className={styles.page}><Promises starts={report.data.starts} /></div>}
+      {report.data && <div className={styles.promises}><Promises starts={report.data.starts} /></div>}
     </>
   );
 }
