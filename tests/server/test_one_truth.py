@@ -112,7 +112,9 @@ def check_services(hour: BusyHour, first: int, count: int) -> None:
     queries = hour.scheduler.queries
     entries = {entry.job_id: entry for entry in queries.queue(first, count)}
     job_ids = [*entries, *list(hour.scheduler.context.state.runs.by_id)[:1]]
-    plan = {run.owner.id: run for run in queries.forecaster.plan().runs}
+    forecast = queries.forecaster.plan()
+    assert forecast is not None
+    plan = {run.owner.id: run for run in forecast.runs}
     ends, summaries = queries.ends(), queries.pending_summaries(job_ids, 60.0)
     for job_id in job_ids:
         when = queries.when(job_id)
@@ -122,9 +124,8 @@ def check_services(hour: BusyHour, first: int, count: int) -> None:
         entry, why = entries[job_id], queries.why(job_id)
         assert (entry.eta_us, entry.eta_high_us, entry.promised_us) == (when.start_us, when.high_us, when.promised_us)
         assert entry.position == when.position == why.position
-        first = (str(why.reasons[0].code), why.reasons[0].message) if why.reasons else ("", "")
-        assert (entry.code, entry.message) == first
         assert why.reasons, f"{job_id} is pending without a reason"
+        assert (entry.code, entry.message) == (str(why.reasons[0].code), why.reasons[0].message)
         if job_id in plan:
             assert (plan[job_id].start_us, plan[job_id].high_us) == (when.start_us, when.high_us)
         assert list(summaries[job_id].reasons) == list(why.reasons)
