@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from gpusquad.store.rows import insert_new
 from gpusquad.store.tables import promises
@@ -56,6 +56,11 @@ def blame(c: Connection, job_id: str, attempt: int, cause: DelayCause) -> None:
 def settle(c: Connection, job_id: str, attempt: int, started_us: int) -> None:
     """Record the actual start."""
     _change(c, job_id, attempt, started_us=started_us)
+
+
+def withdraw(c: Connection, job_id: str) -> None:
+    """Remove what was promised to a job that is no longer pending and did not start."""
+    c.execute(delete(promises).where((promises.c.job_id == job_id) & promises.c.started_us.is_(None)))
 
 
 def set_head_delay(c: Connection, row: PromiseRow) -> None:

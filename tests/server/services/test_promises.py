@@ -154,6 +154,21 @@ def test_promise_and_cause_survive_a_restart(world: World) -> None:
     assert (row.cause, row.cause_job) == ("guest_overstayed", guest)
 
 
+def test_promise_to_a_held_job_is_withdrawn(world: World) -> None:
+    run(world, "ahead", 6, 100, 1000)
+    head = run(world, "head", 8, 50, 50)
+    world.scheduler.context.loop.call = lambda item: _call_here(world, item)  # type: ignore[method-assign]
+    world.scheduler.hold(head, ADA)
+    world.settle()
+    play(world, 500)
+    world.scheduler.release(head, ADA)
+    play(world, 2000)
+    row = rows(world)["head"]
+    assert row.promised_us is not None
+    assert row.promised_us > 500 * SECOND_US, "it was promised a start again"
+    assert kinds(world, head).count("promised") == 2
+
+
 def test_jobs_of_other_tenants_are_not_named() -> None:
     row = PromiseRow("h", 0, "a", "ann", "head", 0, 0, 90 * SECOND_US, None, "guest_overstayed", "g", "bob", "b")
     [late] = start_report([row], Who("ann", "a", "member"))["latest"]

@@ -48,11 +48,6 @@ class Delays:
         self._start_us.pop(job_id, None)
         self._moved_us.pop(job_id, None)
 
-    def keep_only(self, known: dict[str, JobRow]) -> None:
-        """Forget jobs that have ended."""
-        for job_id in [job_id for job_id in self._start_us if job_id not in known]:
-            self.forget(job_id)
-
 
 def _cause(unit: UnitOfWork, state: SchedulerState, job_id: str, why: str) -> DelayCause:
     found = [cause for part in why.split("; ") if (cause := _of_text(unit, state, job_id, part)) is not None]

@@ -53,16 +53,22 @@ class ReservationLog:
             if reservation.start_us < NEVER_US and job_id in unit.rows:
                 why = causes.get(job_id, state.last_replan_cause)
                 self._reserved(unit, job_id, reservation.start_us, why)
-        for known in (self._reported, self._promised):
-            for job_id in [job_id for job_id in known if job_id not in unit.rows]:
-                del known[job_id]
-        self._delays.keep_only(unit.rows)
+        self._withdraw(unit)
 
     def head_started(self, unit: UnitOfWork, job_id: str, delay_us: int) -> None:
         """Record the true delay of a head of the queue that has started."""
         if job_id in unit.rows:
             row = replace(_promise_of(unit.rows[job_id], unit.now_us), started_us=unit.now_us, head_delay_us=delay_us)
             unit.writes.append(partial(promises.set_head_delay, row=row))
+
+    def _withdraw(self, unit: UnitOfWork) -> None:
+        """Forget promises to jobs that their users cancelled or hold: a released one is promised a start again."""
+        queue = self._context.state.queue
+        for job_id in [job_id for job_id in self._promised if job_id not in queue]:
+            del self._promised[job_id]
+            self._reported.pop(job_id, None)
+            self._delays.forget(job_id)
+            unit.writes.append(partial(promises.withdraw, job_id=job_id))
 
     def _reserved(self, unit: UnitOfWork, job_id: str, start_us: int, why: str) -> None:
         if job_id not in self._promised:
