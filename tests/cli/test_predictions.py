@@ -72,3 +72,30 @@ def test_when_tells_the_end_as_things_stand(service, gsq):
     assert re.search(r"ends +about .*, in 30 min; by .* in 9 of 10 cases \(its progress\)", shown)
     shown = when(service, gsq, end=end | {"source": HOSTILE})
     assert "\x1b" not in shown
+
+
+def test_promised_starts_are_shown_with_what_delayed_them(service, gsq):
+    shown = gsq("predictions").stdout
+    assert "Promised starts: 38 of 40 kept; 2 late, median 8 min, worst 10 min" in shown
+    assert "True head delay: 1 of 25 heads delayed, median 9 min, worst 9 min" in shown
+    assert re.search(r"a backfilled job overstayed +1 +10 min +10 min", shown)
+    assert re.search(r"sweep .* 5 min .* a job ahead ran longer", shown)
+    assert re.search(r"of bo \(tenant\s+vision\)", shown)
+    assert "\x1b" not in shown
+
+
+def test_reserved_start_that_is_too_early_is_shown_as_late(service, gsq):
+    answer = {"state": "pending", "start_s": service.now_s + 3600, "high_s": None, "promised_s": service.now_s - 60,
+              "position": 1, "accuracy": None, "run": None, "run_record": None, "end": None}  # fmt: skip
+    service.set_answers("GET", "/jobs/x", job(service.now_s, 1, "x", "pending"))
+    service.set_answers("GET", "/jobs/x/when", answer)
+    shown = gsq("when", "x").stdout
+    assert re.search(r"reserved +for .*; now 1 h 1 min later", shown)
+    assert "at the latest" not in shown
+
+
+def test_end_that_is_not_known_is_said_in_the_queue(service, gsq):
+    running = job(service.now_s, 1, "x", "running", started_s=service.now_s - 60)
+    queue = {"items": [], "running": [running | {"end": None}], "counts": {"running": 1}, "next": None}
+    service.set_answers("GET", "/queue", queue)
+    assert "end not known" in gsq("queue").stdout
