@@ -17,8 +17,10 @@ def test_why(service, gsq):
         "  reserved  would delay sweep-lr-0.1 (reserved to start in 40m): it may run 2h30m",
         "            0005bxdf",
         "            → a run of at most 40m can be backfilled",
-        "  passed by  01hzx7k2m9qd3w5r8t1v4y6a0c of ada (tenant vision), submitted later, started first by priority "
-        "urgent, granted to tenant vision",
+        (
+            "  passed by  01hzx7k2m9qd3w5r8t1v4y6a0c of ada (tenant vision), submitted later, started first by priority "
+            "urgent, granted to tenant vision"
+        ),
         "             by an administrator",
     ]
 
