@@ -18,8 +18,8 @@ def test_why(service, gsq):
         "            0005bxdf",
         "            → a run of at most 40m can be backfilled",
         (
-            "  passed by  01hzx7k2m9qd3w5r8t1v4y6a0c of ada (tenant vision), submitted later, started first by priority "
-            "urgent, granted to tenant vision"
+            "  passed by  01hzx7k2m9qd3w5r8t1v4y6a0c of ada (tenant vision), submitted later, started first by "
+            "priority urgent, granted to tenant vision"
         ),
         "             by an administrator",
     ]
