@@ -13,6 +13,7 @@ from anyio import CapacityLimiter
 from gpusquad.server.answers import (
     CardStatus,
     ClusterStatus,
+    EndAnswer,
     JobChange,
     NodeStatus,
     PolicyPreview,
@@ -60,6 +61,10 @@ class QueryPort(Protocol):
     def when(self, job_id: str) -> WhenAnswer: ...
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> Sequence[QueueEntry]:
         """Pending jobs in order, of one tenant if given. Positions count the jobs of all tenants."""
+        ...
+
+    def ends(self) -> Mapping[str, EndAnswer]:
+        """Predicted ends of running jobs, without those that are not known."""
         ...
 
 
