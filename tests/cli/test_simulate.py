@@ -74,7 +74,9 @@ def test_json_is_all_that_is_printed(trace):
     assert result.stderr == ""
     assert (data["format"], data["jobs"], data["estimates"]["kind"]) == ("jsonl", 3, "predict")
     assert data["results"][0]["makespan_s"] == 300
-    assert data["results"][0]["policies"] == {"order": "fifo", "plan": "easy", "place": "binpack"}
+    assert data["results"][0]["policies"] == {
+        "order": "fifo", "plan": "easy", "place": "measured", "preempt": "priority"
+    }  # fmt: skip
 
 
 def test_modes_and_specs_side_by_side(sample, tmp_path):
