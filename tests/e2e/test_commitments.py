@@ -44,3 +44,19 @@ def test_head_starts_after_one_liar_in_a_new_service(service: RunningService, tm
     assert row["started_s"] - released_s < LATE_S
     for job in liars:
         service.client.jobs.cancel(job)
+
+
+def test_small_jobs_use_idle_cards_beside_a_head_if_nothing_is_known(service: RunningService, tmp_path: Path) -> None:
+    """A new service, and nobody gives an estimate."""
+    go = tmp_path / "go"
+    ahead = service.submit(name="ahead", gpus=6, command=["sh", "-c", f"while [ ! -e {go} ]; do sleep 0.05; done"])
+    service.wait(ahead, "running")
+    head = service.submit(name="head", gpus=8, command=["true"])
+    for _ in range(3):
+        small = service.submit(name="small", gpus=2, command=["sleep", "0.5"])
+        assert service.wait(small)["state"] == "succeeded"
+        assert service.client.jobs.get(head)["state"] == "pending"
+    released_s = time.time()
+    go.touch()
+    row = service.wait(head)
+    assert row["started_s"] - released_s < LATE_S

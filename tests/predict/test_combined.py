@@ -12,6 +12,7 @@ from gpusquad.model.job import OfflineEstimate
 from gpusquad.predict import combined as module
 from gpusquad.predict.combined import CombinedPredictor
 from tests.predict.past_runs import (
+    HOUR,
     S,
     arbitrary_jobs,
     assert_valid,
@@ -44,7 +45,55 @@ def test_prediction_uses_the_offline_or_user_estimate_before_the_first_run():
     prediction = combined.predict(job_with_estimate(600, estimate_s=9000))
     assert prediction.source == "analytical"
     assert prediction.at(0.5) == pytest.approx(600 * S, rel=0.2)
-    assert (combined.predict(job(estimate_s=50)).source, combined.predict(job()).source) == ("user", "none")
+    assert (combined.predict(job(estimate_s=50)).source, combined.predict(job()).source) == ("user", "prior")
+
+
+def test_cut_runs_of_other_tenants_do_not_stretch_an_estimate():
+    combined = CombinedPredictor()
+    for _ in range(60):
+        other = job("x", tenant="other", estimate_s=1)
+        combined.predict(other)
+        combined.learn(past_run(other, 5000, "cancelled"))
+    assert combined.predict(job(tenant="mine", estimate_s=600)).at(0.99) == 600 * S
+    trained_on(combined, [500] * 10, tenant="mine", estimate_s=600)
+    prediction = combined.predict(job(tenant="mine", estimate_s=600))
+    assert prediction.source == "history"
+    assert prediction.at(0.95) < 1200 * S
+
+
+def test_own_cut_runs_do_not_make_days_of_an_hour():
+    combined = CombinedPredictor()
+    for _ in range(30):
+        new_job = job(estimate_s=3600)
+        combined.predict(new_job)
+        combined.learn(past_run(new_job, 200, "cancelled"))
+    assert combined.predict(job(estimate_s=3600)).at(0.95) < 6 * HOUR
+
+
+def test_exceeded_estimate_makes_the_next_ones_of_the_whole_tenant_count_less():
+    combined = CombinedPredictor()
+    liar = job("first", tenant="t", estimate_s=300)
+    combined.predict(liar)
+    combined.learn(past_run(liar, 1200))
+    for user in ("first", "second"):
+        prediction = combined.predict(job(user, tenant="t", estimate_s=100))
+        assert (prediction.source, prediction.at(0.5), prediction.at(0.9)) == ("user", 100 * S, 400 * S)
+    assert combined.predict(job(tenant="honest", estimate_s=100)).at(0.99) == 100 * S
+
+
+def test_estimates_that_are_kept_count_in_full_again():
+    combined = trained_on(CombinedPredictor(), [1200], tenant="t", estimate_s=300)
+    before = combined.predict(job(tenant="t", estimate_s=100)).at(0.9)
+    trained_on(combined, [90] * 8, tenant="t", estimate_s=100)
+    assert combined.predict(job(tenant="t", estimate_s=100)).at(0.9) < before
+
+
+def test_confidence_is_no_higher_than_the_rate_of_predictions_that_were_about_right():
+    rng = random.Random(2)
+    steady = trained_on(CombinedPredictor(), [100] * 60)
+    erratic = trained_on(CombinedPredictor(), [10 ** rng.uniform(0, 5) for _ in range(60)])
+    assert steady.predict(job()).confidence > 0.9
+    assert erratic.predict(job()).confidence < 0.6
 
 
 # -- weights of the sources ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from gpusquad import registry
 from gpusquad.model.errors import Invalid
-from gpusquad.model.prediction import PastRun
+from gpusquad.model.prediction import PRIOR, PastRun
 from gpusquad.predict import history as module
 from gpusquad.predict.history import History
 from tests.predict.past_runs import (
@@ -40,14 +40,35 @@ def test_prediction_uses_the_user_estimate_before_the_first_run():
     history = History()
     prediction = history.predict(job(estimate_s=50))
     assert (prediction.at(0.5), prediction.source) == (50 * S, "user")
-    assert history.predict(job()).source == "none"
     history.learn(past_run(job("somebody"), 10))
-    assert history.predict(job()).source == "history"
+    assert history.predict(job(estimate_s=50)).source == "history"
+
+
+def test_job_of_which_nothing_is_known_gets_the_prior_and_no_confidence():
+    history = History()
+    small, large = history.predict(job()), history.predict(job(gpus=8))
+    assert {(one.source, one.confidence) for one in (small, large)} == {(PRIOR, 0.0)}
+    assert small.at(0.5) == pytest.approx(1_100 * S, rel=0.2)
+    assert small.at(0.9) == pytest.approx(8_700 * S, rel=0.2)
+    assert large.at(0.5) > 10 * small.at(0.5)
+
+
+def test_prior_moves_to_the_runs_of_all_owners():
+    history = trained_on(History(), [60] * 40, user="somebody", tenant="theirs")
+    prediction = history.predict(job(gpus=8))
+    assert (prediction.source, prediction.confidence) == (PRIOR, 0.0)
+    assert prediction.at(0.5) == pytest.approx(60 * S, rel=0.3)
+
+
+def test_few_runs_of_the_owner_are_not_yet_a_history():
+    history = trained_on(History(), [60] * 2)
+    assert history.predict(job()).source == PRIOR
+    assert trained_on(history, [60] * 8).predict(job()).source == "history"
 
 
 def test_unknown_user_is_predicted_from_the_tenant_then_from_all_runs():
     history = trained_on(History(), [3600] * 20, user="ana", tenant="long")
-    trained_on(history, [10] * 60, user="cy", tenant="short")
+    trained_on(history, [10] * 50, user="cy", tenant="short")
     new_user, new_tenant = job("new", tenant="long"), job("new", tenant="nowhere")
     assert history.predict(new_tenant).at(0.7) < 60 * S
     assert history.predict(new_user).at(0.7) > 1800 * S
@@ -60,6 +81,20 @@ def test_confidence_grows_with_the_number_of_runs():
     assert confidences == sorted(confidences)
     assert confidences[0] == 0
     assert confidences[-1] > 0.9
+
+
+def test_job_never_seen_before_gets_little_confidence_from_other_jobs_with_the_same_request():
+    history = trained_on(History(), [60] * 40, name="resnet-1", command="python resnet.py")
+    known, other = (history.predict(job(name=name, command=f"python {name}.py")) for name in ("resnet-2", "llama-1"))
+    assert known.confidence > 0.9
+    assert other.confidence < 0.25
+
+
+def test_runs_that_were_cut_short_give_no_confidence():
+    history = History()
+    for _ in range(20):
+        history.learn(past_run(job(), 60, "cancelled"))
+    assert history.predict(job()).confidence == 0
 
 
 # -- similar runs ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Plain = Mapping[str, Any]
 SOURCES = {
     "user": "your estimate", "limit": "time limit", "progress": "its progress",
     "tenant": "the tenant's other jobs", "history": "similar jobs", "similar": "similar jobs",
-    "analytical": "offline estimate", "combined": "all sources combined",
+    "analytical": "offline estimate", "prior": "jobs in general", "combined": "all sources combined",
 }  # fmt: skip
 MAX_NAMED_JOBS = 5
 

@@ -19,6 +19,9 @@ LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Quantile levels that every predictor returns."""
 NOTHING_KNOWN_US = 1 << 60
 """Run time of a prediction with the source "none"."""
+PRIOR = "prior"
+"""Source of a prediction that is the same for all jobs of which nothing is known: those of other owners, or the default
+that is shipped."""
 How = Literal["succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "running"]
 _CUT: frozenset[How] = frozenset({"timed_out", "cancelled", "preempted", "lost", "running"})
 
@@ -30,7 +33,7 @@ class Quantiles:
     levels: tuple[float, ...]
     values: tuple[int, ...]
     source: str
-    """Where it comes from: user, history, similar, analytical, progress, limit …"""
+    """Where it comes from: user, history, prior, similar, analytical, progress, limit …"""
     confidence: float = 0.0
     """Amount of evidence, not the width of the distribution. 0: a guess. 1: as good as measured."""
     mean: float | None = None
@@ -83,9 +86,12 @@ class QuantileLevels:
     """Level for the first reported start of a pending gang, and for all ends while the head has waited too long."""
     careful: float = 0.95
     """Level for the stay of backfill candidates while the head has waited too long."""
+    prior: float = 0.3
+    """Level for the stay of backfill candidates of which only the prior is known. By a high quantile they would never
+    be backfilled. Nothing says that they run longer than the jobs ahead, and they are held to this short time."""
 
     def __post_init__(self) -> None:
-        for name in ("shadow", "candidate", "reservation", "careful"):
+        for name in ("shadow", "candidate", "reservation", "careful", "prior"):
             if not 0 < getattr(self, name) <= 1:
                 raise Invalid(
                     name, f"{getattr(self, name)!r} is not a quantile level", "use a number above 0, at most 1"
@@ -110,6 +116,7 @@ class QuantileLevels:
             careful_us=max(mid_us, run.at(self.careful)),
             mean_us=round(mean(run) if run.mean is None else run.mean),
             merit=merit(run),
+            word_us=max(1, run.at(self.prior)) if run.source == PRIOR else None,
         )  # fmt: skip
 
     def forecast(self, run: Quantiles, limit_us: int | None) -> RunTimePrediction:

@@ -66,6 +66,8 @@ class RunTimePrediction:
     earlier the job should start. 0: unknown, derived from the median."""
     mean_us: int | None = None
     """Mean, for estimating the total load of many jobs. None: the median."""
+    word_us: int | None = None
+    """Stay that is assumed of a backfilled job, and for which it is admitted, if that is not a high quantile."""
 
     @property
     def effective_merit(self) -> float:
@@ -94,8 +96,9 @@ class RunTimePrediction:
         promise_us = None if self.promise_us is None else min(self.promise_us, limit_us)
         careful_us = None if self.careful_us is None else min(self.careful_us, limit_us)
         mean_us = None if self.mean_us is None else min(self.mean_us, limit_us)
+        word_us = None if self.word_us is None else min(self.word_us, limit_us)
         return replace(self, mid_us=min(self.mid_us, limit_us), high_us=min(self.high_us, limit_us), mean_us=mean_us,
-                       promise_us=promise_us, careful_us=careful_us, later_us=later_us)  # fmt: skip
+                       promise_us=promise_us, careful_us=careful_us, later_us=later_us, word_us=word_us)  # fmt: skip
 
     def less(self, done_us: int) -> RunTimePrediction:
         """The prediction for the rest of a run after ``done_us``."""
@@ -107,6 +110,7 @@ class RunTimePrediction:
             careful_us=None if self.careful_us is None else max(1, self.careful_us - done_us),
             mean_us=None if self.mean_us is None else max(1, self.mean_us - done_us),
             later_us=tuple(u - done_us for u in self.later_us if u > done_us),
+            word_us=None if self.word_us is None else max(1, self.word_us - done_us),
         )
 
 

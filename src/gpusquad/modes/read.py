@@ -23,7 +23,7 @@ from gpusquad.modes.mode import Mode
 MAX_ROWS = 10_000
 MAX_GPUS = 10_000_000
 _MODE = ("version", "summary", "order", "plan", "place", "divide", "predict", "preempt", "lanes", "tenants")
-_QUANTILES = ("shadow", "candidate", "reservation", "careful")
+_QUANTILES = ("shadow", "candidate", "reservation", "careful", "prior")
 _PREDICT = ("by", *_QUANTILES, "promise")
 """``promise`` is the deprecated name of ``reservation``."""
 _PREEMPT = ("by", "min_run_s", "most_per_job", "overstay", "lanes")

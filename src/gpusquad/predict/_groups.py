@@ -44,6 +44,11 @@ class RunGroups:
     def count(self, key: Key | None) -> int:
         return 0 if key is None else min(self._keep, len(self.runs.get(key, ())))
 
+    def ended(self, key: Key | None) -> int:
+        """The same without the runs that were cut short."""
+        runs = None if key is None else self.runs.get(key)
+        return min(self._keep, int(np.count_nonzero(np.frombuffer(runs, dtype=np.int16) >= 0))) if runs else 0
+
     def latest(self, key: Key | None) -> tuple[Bins, Floats] | None:
         """The runs of a group as bins, oldest first, and their weights. None: there are none."""
         runs = None if key is None else self.runs.get(key)

@@ -15,14 +15,16 @@ from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, PastRun, Quantiles, mean
 from gpusquad.predict._bins import Floats, bin_of, quantiles, spread
 from gpusquad.predict._calibration import QuantileCalibration
+from gpusquad.predict._estimate_record import EstimateRecord
+from gpusquad.predict._hit_rate import HitRate
 from gpusquad.predict._overrun_correction import OverrunCorrection
 from gpusquad.predict.base import OnlinePredictor
-from gpusquad.predict.history import History, without_history
+from gpusquad.predict.history import History
 from gpusquad.predict.offline_estimate import expected_run
 from gpusquad.registry import register
 
 _ENOUGH = 10
-"""With fewer runs than this, the user's estimate is the best source."""
+"""With fewer runs of the tenant than this, the user's estimate is the best source, whatever the runs of others say."""
 _SCORE_DECAY = 0.98
 """Weight that a source's score keeps when the next run of the tenant ends."""
 _FLOOR = 1e-3
@@ -50,7 +52,7 @@ class CombinedPredictor(OnlinePredictor):
     honest: bool = True
     """Whether to correct predictions of owners whose card time far exceeds them, by card time instead of by runs."""
 
-    format = 2
+    format = 3
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 0.5:
@@ -58,6 +60,10 @@ class CombinedPredictor(OnlinePredictor):
         self._history = History()
         self._calibration = QuantileCalibration(self.rate)
         self._overrun_correction = OverrunCorrection()
+        self._estimates = EstimateRecord()
+        self._hit_rate = HitRate()
+        self._runs: OrderedDict[str, int] = OrderedDict()
+        """Tenant -> number of its runs, up to ``_ENOUGH``."""
         self._scores: OrderedDict[str, dict[str, float]] = OrderedDict()
         """Tenant -> source -> decaying sum of log likelihoods."""
         self._open: OrderedDict[str, _OpenPrediction] = OrderedDict()
@@ -65,14 +71,16 @@ class CombinedPredictor(OnlinePredictor):
     def predict(self, job: Job) -> Quantiles:
         parts = self._parts(job)
         if not parts:
-            return without_history(job)
+            assert job.estimate_us is not None
+            return self._estimates.predict(job.tenant, job.estimate_us)
         weights = self.weights(job.tenant, [source for source, _, _ in parts])
         mixed = np.zeros_like(parts[0][1])
         for weight, (_, part, _) in zip(weights, parts, strict=True):
             mixed += weight * part
         best = max(range(len(parts)), key=lambda index: weights[index] * (0.1 + parts[index][2]))
         asked, max_us = self._calibration.levels(job.tenant), self._history.max_us(job)
-        result = quantiles(mixed, parts[best][0], parts[best][2], max_us, asked=asked)
+        confidence = min(parts[best][2], self._hit_rate.of(job.tenant))
+        result = quantiles(mixed, parts[best][0], confidence, max_us, asked=asked)
         self._remember(job.id, _OpenPrediction(result.values[: len(LEVELS)], _to_score(parts)))
         corrected = self._overrun_correction.corrected(job, mixed) if self.honest else None
         if corrected is None:
@@ -89,7 +97,10 @@ class CombinedPredictor(OnlinePredictor):
         if prediction is not None:
             self._calibration.learn(run.job.tenant, prediction.values, run.run_us, run.was_cut)
             self._overrun_correction.learn(run, prediction.values[_MIDDLE])
+            self._hit_rate.learn(run, prediction.values[_MIDDLE])
             self._score(run, prediction)
+        self._estimates.learn(run)
+        self._count(run.job.tenant)
         self._history.learn(run)
 
     def weights(self, tenant: str, sources: Iterable[str]) -> list[float]:
@@ -104,13 +115,18 @@ class CombinedPredictor(OnlinePredictor):
     def _parts(self, job: Job) -> list[tuple[str, Floats, float]]:
         """Each source, its distribution over the bins, and its confidence."""
         parts = []
-        if self._history.runs >= (1 if job.estimate_us is None else _ENOUGH):
-            part, confidence = self._history.distribution(job)
-            parts.append(("history", part, confidence))
+        if job.estimate_us is None or self._runs.get(job.tenant, 0) >= _ENOUGH:
+            part, source, confidence = self._history.distribution(job)
+            parts.append((source, part, confidence))
         expected = expected_run(job)
         if expected is not None:
             parts.append((expected.source, spread(expected), expected.confidence))
         return parts
+
+    def _count(self, tenant: str) -> None:
+        self._runs[tenant] = min(_ENOUGH, self._runs.pop(tenant, 0) + 1)
+        if len(self._runs) > _MAX_TENANTS:
+            self._runs.popitem(last=False)
 
     def _score(self, run: PastRun, prediction: _OpenPrediction) -> None:
         if len(prediction.parts) < 2:
@@ -136,7 +152,8 @@ class CombinedPredictor(OnlinePredictor):
         """Dump the state without open predictions: runs that end later are learned by history only."""
         scores = [[tenant, scores] for tenant, scores in self._scores.items()]
         return {"levels": list(LEVELS), "history": self._history.dump(), "calibration": self._calibration.dump(),
-                "honesty": self._overrun_correction.dump(), "scores": scores}  # fmt: skip
+                "honesty": self._overrun_correction.dump(), "scores": scores, "estimates": self._estimates.dump(),
+                "hit_rate": self._hit_rate.dump(), "runs": list(self._runs.items())}  # fmt: skip
 
     def load(self, dumped: dict[str, Any]) -> None:
         if tuple(dumped["levels"]) != LEVELS:
@@ -145,6 +162,9 @@ class CombinedPredictor(OnlinePredictor):
         self._history.load(dumped["history"])
         self._calibration.load(dumped["calibration"])
         self._overrun_correction.load(dumped["honesty"])
+        self._estimates.load(dumped["estimates"])
+        self._hit_rate.load(dumped["hit_rate"])
+        self._runs.update((str(tenant), int(runs)) for tenant, runs in dumped["runs"][-_MAX_TENANTS:])
         for tenant, scores in dumped["scores"]:
             self._scores[str(tenant)] = {str(source): float(value) for source, value in scores.items()}
 

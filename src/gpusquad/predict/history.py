@@ -17,9 +17,10 @@ import numpy as np
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
-from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
+from gpusquad.model.prediction import PRIOR, PastRun, Quantiles, certain
 from gpusquad.predict._bins import COUNT, Floats, bin_of, quantiles, shares
 from gpusquad.predict._groups import RunGroups, tally
+from gpusquad.predict._shipped_prior import shipped_hazards
 from gpusquad.predict._similarity import KINDS, Features, Key, Owners
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import register
@@ -28,7 +29,12 @@ _STEPS = np.array([0.3, 1.2, 3.0, 8.0, 25.0])
 """Classes of the number of runs behind a hazard. Each class has its own weight."""
 _ROWS = len(KINDS) + 1
 _ROW_INDEX = np.arange(_ROWS)[:, None] * (len(_STEPS) + 1)
-_UNSEEN = 0.05
+_SHIPPED_RUNS = 0.5
+"""Number of runs that the shipped prior counts for."""
+_PART_RUNS, _UNSEEN, _UNSEEN_OVERRUN = 0.5, 0.05, 0.3
+"""Number of runs that the default hazards by the used fraction of the estimate count for, and these hazards below and
+above the estimate. Few jobs take many times as long as estimated, so cut runs of others must not make that likely."""
+_PART_HAZARDS = np.repeat([_UNSEEN, _UNSEEN_OVERRUN], COUNT)
 _MIN_HAZARD = 1e-4
 _BASE_DECAY = 0.9995
 _OWN_LIMIT = 0.005
@@ -46,7 +52,10 @@ _NAME_PART, _NAME_RUNS = 0.5, 1.5
 """Largest weight of a group by name, and the number of its runs at which it has half of that. Without it, the many
 groups that ignore names would outvote a name that explains everything.
 """
-_EVIDENCE = [index for index, kind in enumerate(KINDS) if kind.name in ("alike", "named", "sized")]
+_KIND_INDEX = {kind.name: index for index, kind in enumerate(KINDS)}
+_FEW = 5
+"""With fewer runs of the owner, or of jobs that are alike, a job without an estimate counts as not known."""
+_SAME_NAME, _SAME_REQUEST = ("named", "program"), ("alike", "sized")
 
 
 @dataclass
@@ -96,16 +105,21 @@ class History(OnlinePredictor):
         """Predictions since the last run that was learned."""
 
     def predict(self, job: Job) -> Quantiles:
-        if not self.runs:
-            return without_history(job)
-        part, confidence = self.distribution(job)
-        return quantiles(part, "history", confidence, self.max_us(job))
+        if not self.runs and job.estimate_us is not None:
+            return estimated(job.estimate_us)
+        part, source, confidence = self.distribution(job)
+        return quantiles(part, source, confidence, self.max_us(job))
 
-    def distribution(self, job: Job) -> tuple[Floats, float]:
-        """The fraction of similar runs that ends in each bin, and its evidence."""
+    def distribution(self, job: Job) -> tuple[Floats, str, float]:
+        """The fraction of similar runs that ends in each bin, its source, and its evidence."""
         features = self._owners.features(job)
         self._owners.submitted(job)
-        return shares(self._predict_groups(job, features).hazards, self._last_bin(job)), self._confidence(features)
+        known = max(self._count(name, features) for name in ("owner", "tenant", *_SAME_NAME))
+        if job.estimate_us is None and not known:
+            return shares(self._base_hazards(job, np.zeros(COUNT)), self._last_bin(job)), PRIOR, 0.0
+        hazards = self._predict_groups(job, features).hazards
+        source = PRIOR if job.estimate_us is None and known < _FEW else "history"
+        return shares(hazards, self._last_bin(job)), source, self._confidence(features)
 
     def begin(self, job: Job, at_us: int) -> None:
         """Note that a job runs now. Similar jobs learn from its elapsed time."""
@@ -175,11 +189,13 @@ class History(OnlinePredictor):
         """The widest group: by the used fraction of the estimate, if the job has one."""
         if job.estimate_us is None:
             reached += self._all_reached
-            return (self._all_ended + 0.5 * _UNSEEN) / (self._all_reached + 0.5)
+            shipped = _SHIPPED_RUNS * shipped_hazards(job)
+            return (self._all_ended + shipped) / (self._all_reached + _SHIPPED_RUNS)
         first = COUNT - 1 - bin_of(job.estimate_us)
         window = slice(first, first + COUNT)
         reached += self._part_reached[window]
-        return (self._part_ended[window] + 0.5 * _UNSEEN) / (self._part_reached[window] + 0.5)
+        unseen = _PART_RUNS * _PART_HAZARDS[window]
+        return (self._part_ended[window] + unseen) / (self._part_reached[window] + _PART_RUNS)
 
     def _learn_base(self, run: PastRun, bin_: int) -> None:
         self._all_ended *= _BASE_DECAY
@@ -239,8 +255,21 @@ class History(OnlinePredictor):
         return None if max_us is None else bin_of(max_us)
 
     def _confidence(self, features: Features) -> float:
-        runs = max(self._groups[index].count(KINDS[index].key(features)) for index in _EVIDENCE)
+        """By the number of runs that are alike. Where jobs have names, the same request alone says little."""
+        runs = max(self._ended(name, features) for name in _SAME_REQUEST)
+        if features.name or features.program:
+            runs = max(min(runs, 1), *(self._ended(name, features) for name in _SAME_NAME))
         return 1.0 - exp(-runs / 4)
+
+    def _count(self, kind: str, features: Features) -> int:
+        """Number of runs in the job's group of this kind."""
+        index = _KIND_INDEX[kind]
+        return self._groups[index].count(KINDS[index].key(features))
+
+    def _ended(self, kind: str, features: Features) -> int:
+        """The same without those that were cut short."""
+        index = _KIND_INDEX[kind]
+        return self._groups[index].ended(KINDS[index].key(features))
 
     # -- serialisation ---------------------------------------------------------------------------------------------
 
@@ -295,10 +324,9 @@ def _fill(values: list[float], array: Floats) -> None:
     array[:] = found
 
 
-def without_history(job: Job) -> Quantiles:
-    if job.estimate_us is not None:
-        return certain(max(1, job.estimate_us), "user")
-    return certain(NOTHING_KNOWN_US, "none")
+def estimated(estimate_us: int) -> Quantiles:
+    """The user's estimate, taken at its word."""
+    return certain(max(1, estimate_us), "user")
 
 
 def _count(ended: Floats, reached: Floats, first: int, bin_: int, was_cut: bool) -> None:

@@ -41,7 +41,7 @@ class PendingJob:
     """Over its tenant's or lane's limit: skipped, without a reservation."""
     rank: tuple = ()
     stay_us: int = 0
-    """Predicted time on its cards (high quantile), for elastic gangs with their minimum number of tasks."""
+    """Predicted time on its cards (high quantile, or its word). Elastic gangs: with their minimum number of tasks."""
     must_place: bool = False
     """See ``Trial.must_place``."""
     due_us: int | None = None
@@ -53,7 +53,9 @@ class PendingJob:
     def set_caution(self, careful: bool) -> None:
         """Choose the quantile for ``stay_us``."""
         job, prediction = self.job, self.prediction
-        high_us = prediction.high_us if not careful or prediction.careful_us is None else prediction.careful_us
+        high_us = prediction.high_us if prediction.word_us is None else prediction.word_us
+        if careful and prediction.careful_us is not None:
+            high_us = prediction.careful_us
         if job.is_elastic:
             high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
         self.stay_us = min(high_us, FOREVER_US)
@@ -61,7 +63,10 @@ class PendingJob:
     @property
     def admitted_us(self) -> int:
         """Time for which it is admitted if it starts now: its stay, or the time by which its end is promised to others
-        if that is longer. It is not blamed for a stay that was known to be likely."""
+        if that is longer. It is not blamed for a stay that was known to be likely, unless it was admitted on its
+        word."""
+        if self.prediction.word_us is not None:
+            return self.stay_us
         last_us = self.prediction.last_us
         if self.job.is_elastic:
             last_us = last_us * self.job.tasks // sum(low for low, _ in self.job.bounds)

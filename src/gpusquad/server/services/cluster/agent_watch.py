@@ -13,6 +13,7 @@ from gpusquad.core.hang.hang import HangAction, HangRules, HangWatch, judge
 from gpusquad.core.ports import GangStopping
 from gpusquad.core.transitions import JobState
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.model.prediction import PRIOR
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.safe_text import one_line
 from gpusquad.server.services.cluster.nodes import NodeService
@@ -159,7 +160,7 @@ class AgentWatcher:
                                  cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
         evidence = pulse.evidence(
             at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
-            last_progress_us=run.get("progress_at_us"), high_us=(row.forecast or {}).get("high_us"),
+            last_progress_us=run.get("progress_at_us"), high_us=_predicted_high_us(row),
         )  # fmt: skip
         stops = self._tenants.stops_hung(row.tenant)
         watch, notices = seen.watch.step(at_us, judge(evidence, self._rules), self._rules, stop=stops)
@@ -266,3 +267,9 @@ def _card_activity(row: JobRow, cards: Mapping[str, Any]) -> list[CardActivity]:
                  card.get("power_limit_w"))
         for card in mine
     ]  # fmt: skip
+
+
+def _predicted_high_us(row: JobRow) -> int | None:
+    """The high quantile of its run time. None: nothing is known of the job itself."""
+    forecast = row.forecast or {}
+    return None if forecast.get("source") == PRIOR else forecast.get("high_us")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from gpusquad.core.state.runs import NEVER_US
+from gpusquad.model.prediction import PRIOR
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.reservations import ReservationLog
@@ -49,7 +50,8 @@ class Overruns:
             if reported_us is None or attempt != run.attempt
             else reported_us + max(MIN_US, int(MIN_RATIO * reported_us))
         )
-        if run.leaving or ran_us < again_us or not (is_blamed or ran_us > high_us):
+        is_overrun = ran_us > high_us and forecast.get("source") != PRIOR  # by a prior, nobody overruns
+        if run.leaving or ran_us < again_us or not (is_blamed or is_overrun):
             return
         self._reported[job_id] = run.attempt, ran_us
         text = (
