@@ -69,7 +69,8 @@ export const text = texts({
     "source.user": "the owner's estimate",
     "source.history": "past runs",
     "source.progress": "the job's progress",
-    "source.model": "an offline estimate",
+    "source.analytical": "an offline estimate",
+    "source.prior": "jobs in general",
     "source.limit": "the time limit",
 
     gpus: "GPUs during the run",
@@ -202,7 +203,8 @@ export const text = texts({
     "source.user": "소유자의 예상 시간",
     "source.history": "지난 실행",
     "source.progress": "현재 진행률",
-    "source.model": "오프라인 추정",
+    "source.analytical": "오프라인 추정",
+    "source.prior": "일반적인 작업",
     "source.limit": "제한 시간",
 
     gpus: "실행 중 GPU",
