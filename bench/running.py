@@ -90,7 +90,8 @@ class RunningService:
         _kill_all_of({folder.name for folder in (self.home / "runs").glob("*")})
 
     def submit(self, **file: Any) -> str:
-        return self.client.jobs.submit({"gpus": 1, "workdir": str(self.home)} | file)["jobs"][0]["id"]
+        cards = {} if "share" in file else {"gpus": 1}
+        return self.client.jobs.submit(cards | {"workdir": str(self.home)} | file)["jobs"][0]["id"]
 
     def wait(self, job_id: str, *states: str, patience_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until the job is in one of these states (default: a final state), using the service's events."""

@@ -316,15 +316,21 @@ def test_honest_estimates_pin_nothing(load: Load, plan: str):
     honest.run(plan, forecast=user, on_cycle=check)
 
 
-@pytest.mark.parametrize(("binds", "passes"), [("always", 1), ("promised", 1), ("never", 30)])
+@pytest.mark.parametrize(("binds", "passes"), [("always", 1), ("overstayed", 1), ("never", 30)])
 def test_plan_says_when_reservations_bind(binds: str, passes: int):
     result = scenario(liars(30)).run(f"easy:binds={binds}", forecast=user)
     assert len(passed(result)) == passes
 
 
-def test_due_reservation_of_an_order_with_due_times_binds():
-    result = scenario(liars(30)).run("easy:binds=due", "merit:max_wait_s=700", forecast=user)
-    assert started_s(result) <= 700 + RUN_S
+def test_guests_that_end_in_time_may_delay_a_head_that_binds_only_those_that_overstay():
+    """The run ahead is 1,000 s late. Its predicted end moves on, and honest guests may use the time."""
+    honest = [gang(f"honest{i}", 2, 190, 610 + 200 * i) for i in range(3)]
+    last = [gang(f"last{i}", 2, 10, 1300 + i) for i in range(5)]
+    liar = gang("liar", 2, 900, 1250, estimate=20)
+    jobs = (gang("ahead", 6, 1600, estimate=600), gang("head", 8, 100, 1), *honest, liar, *last)
+    result = Load(grid("1x8"), jobs).run("easy:binds=overstayed", forecast=user)
+    assert passed(result) == ["honest0", "honest1", "honest2", "liar"]
+    assert started_s(result) == pytest.approx(started_s(result, "liar") + 900)
 
 
 def test_overdue_run_of_unknown_length_ends_at_the_unknown_instant():

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from bench.running import RunningService
 
 LIARS = 6
+TENANTS = ("first", "second", "third")
 LATE_S = 15.0
 """Time for the passes of the service on a busy machine."""
 
@@ -23,18 +27,43 @@ def overstayed(service: RunningService, job: str, timeout_s: float = 30.0) -> st
     raise TimeoutError("no job has outlived its time")
 
 
-def test_head_starts_after_one_liar_in_a_new_service(service: RunningService, tmp_path: Path) -> None:
+KINDS = {
+    "gangs": {"gpus": 1, "count": 2},
+    "elastic gangs": {"gpus": 1, "count": 2, "min": 1, "max": 2},
+    "single tasks": {"gpus": 2},
+    "shares": {"share": {"memory": "60%", "sm": "50%"}},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_head_starts_after_one_liar_in_a_new_service(service: RunningService, tmp_path: Path, kind: str) -> None:
     """Nothing is set: the default mode, the default predictor, no history."""
-    go = tmp_path / "go"
+    check_head_is_delayed_once(service, tmp_path, KINDS[kind])
+
+
+@pytest.mark.parametrize("mode", ["fifo", "fair", "predictive-fifo"])
+def test_head_starts_after_one_liar_in_modes_of_request_order(service: RunningService, tmp_path: Path, mode: str):
+    service.client.policy.set({"mode": mode})
+    check_head_is_delayed_once(service, tmp_path, KINDS["gangs"])
+
+
+def check_head_is_delayed_once(service: RunningService, folder: Path, kind: dict[str, Any]) -> None:
+    """A job of six cards, one of eight, and liars of several tenants. The first liar does not end by itself."""
+    for tenant in TENANTS:
+        service.client.people.set_tenant(tenant, {})
+    go = folder / "go"
     until_go = ["sh", "-c", f"while [ ! -e {go} ]; do sleep 0.05; done"]
     ahead = service.submit(name="ahead", gpus=6, estimate="3s", command=["sleep", "3"])
     service.wait(ahead, "running")
     head = service.submit(name="head", gpus=8, estimate="1s", command=["true"])
-    first = service.submit(name="liar", gpus=2, estimate="1s", command=until_go)
+    first = service.submit(name="liar", estimate="1s", command=until_go, tenant=TENANTS[0], **kind)
     service.wait(first, "running")
     service.wait(ahead)
     assert first in overstayed(service, head)
-    liars = [service.submit(name="liar", gpus=2, estimate="1s", command=["sleep", "60"]) for _ in range(LIARS)]
+    liars = [
+        service.submit(name="liar", estimate="1s", command=["sleep", "60"], tenant=TENANTS[i % len(TENANTS)], **kind)
+        for i in range(LIARS)
+    ]
     states = [service.client.jobs.get(job)["state"] for job in (head, *liars)]
     assert states == ["pending"] * (1 + LIARS)
     released_s = time.time()

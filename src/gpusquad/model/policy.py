@@ -11,7 +11,7 @@ from gpusquad.model.placement import Placement
 from gpusquad.model.views import OrderView, PlanSession, Refusal, Trial
 
 Varies = Literal["never", "with_service", "with_time", "when_due"]
-Binds = Literal["always", "promised", "due", "never"]
+Binds = Literal["always", "overstayed", "never"]
 
 
 class OrderPolicy:
@@ -37,9 +37,10 @@ class PlanPolicy:
     """Decides which jobs start, get a reservation or are backfilled."""
 
     binds: Binds = "always"
-    """When a reservation binds the jobs that are backfilled before it (``core.planning.commitments``). always: as soon
-    as one of them outlives its time. promised: once the promised start has passed. due: once the order policy says that
-    its job is due, for orders that let other jobs go first by design. never: its jobs may be delayed repeatedly."""
+    """When a reservation binds the jobs that are backfilled before it (``core.planning.commitments``). always: they
+    must leave by the promised start, and when one of them outlives its time, or that start has passed, no other
+    follows. overstayed: no other follows when one of them outlives its time, for modes that plan by short quantiles
+    and so expect to be late. never: a job may be delayed repeatedly."""
 
     def walk(self, session: PlanSession) -> None:
         """Use the session for one cycle."""

@@ -41,7 +41,7 @@ def open_until_us(state: SchedulerState, reservation: Reservation) -> int:
     """Instant by which jobs behind must have left what the reservation needs."""
     if reservation.is_pinned:
         return 0
-    if not _binds(state, state.queue[reservation.job.id]):
+    if state.policies.plan.binds != "always":
         return reservation.start_us
     promised_us = state.committed_us.get(reservation.job.id, NEVER_US)
     if state.now_us < promised_us:
@@ -62,22 +62,14 @@ def update_commitments(state: SchedulerState, before_us: int) -> None:
         state.capacity_changed()
 
 
-def _binds(state: SchedulerState, waiting: PendingJob) -> bool:
-    """Whether its reservation binds the jobs behind it."""
-    binds = state.policies.plan.binds
-    if binds != "due":
-        return binds != "never"
-    return waiting.due_us is not None and waiting.due_us <= state.due_until_us
-
-
 def is_doubtful(state: SchedulerState, waiting: PendingJob, planned: Reservation | None) -> bool:
     """Whether the planned start cannot be relied on: the one that was promised first has passed, or a run that has
     outlived its time would have to end before."""
-    if not _binds(state, waiting):
+    if state.policies.plan.binds != "always":
         return False
     if state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us:
         return True
-    if planned is None or state.policies.plan.binds == "promised":
+    if planned is None:
         return False
     return any(run.end_us <= planned.start_us for run in state.runs.overstayed(state.now_us))
 
@@ -85,12 +77,12 @@ def is_doubtful(state: SchedulerState, waiting: PendingJob, planned: Reservation
 def is_due(state: SchedulerState, waiting: PendingJob) -> bool:
     """Whether guests may no longer delay the job: it is late, a guest has outlived its time, or guests can be stopped
     without loss."""
-    if not _binds(state, waiting):
+    binds = state.policies.plan.binds
+    if binds == "never":
         return False
-    if waiting.job.id in state.pins or state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us:
+    is_late = state.committed_us.get(waiting.job.id, NEVER_US) < state.now_us
+    if waiting.job.id in state.pins or (is_late and binds == "always"):
         return True
-    if state.policies.plan.binds == "promised" and not state.suspends:
-        return False
     suspects = list(state.runs.by_id.values()) if state.suspends else state.runs.overstayed(state.now_us)
     return next(guests(state, waiting, suspects), None) is not None
 

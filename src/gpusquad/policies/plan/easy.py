@@ -27,8 +27,8 @@ class Easy(PlanPolicy):
     aged_s: float = inf
     """Jobs that have waited this long are backfilled before jobs with more merit, by submit time."""
     binds: Binds = "always"
-    """When a reservation binds the jobs backfilled before it: always, once its start is late (promised), once its job
-    is due, or never."""
+    """When a reservation binds the jobs backfilled before it: always, once one of them has outlived its time
+    (overstayed), or never."""
 
     def __post_init__(self) -> None:
         if self.reservations < 1:
