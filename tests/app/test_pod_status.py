@@ -11,7 +11,7 @@ from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.server.answers import PendingSummary, QueueEntry, ReservedStart
-from gpusquad.server.services.cluster.cluster_sync import RESTRICTED
+from gpusquad.server.services.jobs.rights import RESTRICTED
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.store.jobs import JobRow
 

@@ -10,7 +10,7 @@ from tests.canned.units import DAY_S
 def tenant(name: str, weight: float, limit: int | None) -> dict[str, Any]:
     return {"name": name, "weight": weight, "guaranteed_gpus": 4, "limit_gpus": limit, "reclaim_s": 60.0,
             "max_pending": None, "on_hang": "warn", "run_as": None, "max_priority": "normal",
-            "may_choose_lane": False}  # fmt: skip
+            "may_choose_lane": False, "urgent_gpu_hours": None, "urgent_gpu_hours_used": 0.0}  # fmt: skip
 
 
 def user(name: str, tenant: str, role: str = "member", off: bool = False) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def test_a_tenant_keeps_what_is_not_given(service, gsq):
     assert body(service, "PUT", "/tenants/vision") == {
         "weight": 3.0, "guaranteed_gpus": 4, "limit_gpus": None, "reclaim_s": 120.0, "max_pending": None,
         "on_hang": "warn", "run_as": None, "max_priority": "normal", "may_choose_lane": False,
+        "urgent_gpu_hours": None,
     }  # fmt: skip
     assert "'many' is not a number" in gsq("tenant", "set", "vision", "--limit", "many", code=2).stderr
     assert "is not changed" in gsq("tenant", "set", "vision", code=2).stderr
@@ -143,6 +144,26 @@ def test_rights_of_tenants_and_users(service, gsq):
     assert body(service, "PUT", "/tenants/vision")["max_priority"] == "-5"
     assert "'very'" in gsq("tenant", "set", "vision", "--max-priority", "very", code=2).stderr
     assert "'very'" in gsq("user", "set", "bo", "--max-priority", "very", code=2).stderr
+
+
+def test_budget_of_a_tenant_is_set_removed_and_shown(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    tenants = service.answers["GET", "/tenants"][0].body["items"]
+    assert "URGENT GPU-HOURS" not in gsq("tenant").stdout
+    with_budget = tenants[0] | {"name": "vision", "urgent_gpu_hours": 100.0, "urgent_gpu_hours_used": 37.25}
+    without = tenants[1] | {"urgent_gpu_hours_used": 1.5}
+    service.set_answers("GET", "/tenants", {"items": [with_budget, without]})
+    head, _, first, second = (line.strip() for line in gsq("tenant", "list").stdout.splitlines() if line.strip())
+    assert head.endswith("URGENT GPU-HOURS")
+    assert (first.endswith(" 37.2 of 100"), second.endswith(" 1.5")) == (True, True)
+    assert json.loads(gsq("tenant", "list", "--json").stdout)["items"][0]["urgent_gpu_hours_used"] == 37.25
+    gsq("tenant", "set", "vision", "--urgent-hours", "12.5")
+    assert body(service, "PUT", "/tenants/vision")["urgent_gpu_hours"] == 12.5
+    gsq("tenant", "set", "vision", "--weight", "2")
+    assert body(service, "PUT", "/tenants/vision")["urgent_gpu_hours"] == 100.0
+    gsq("tenant", "set", "vision", "--urgent-hours", "none")
+    assert body(service, "PUT", "/tenants/vision")["urgent_gpu_hours"] is None
+    assert "'many' is not a number" in gsq("tenant", "set", "vision", "--urgent-hours", "many", code=2).stderr
 
 
 def test_lists_show_rights(service, gsq, monkeypatch):

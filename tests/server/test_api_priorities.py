@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.rig import JOB_FILE, Rig, error_of
-from tests.server.services.world import World
+from tests.server.services.world import VirtualClock, World
 
 FILE = JOB_FILE | {"estimate": 60}
 ABOVE = [{"priority": "high"}, {"priority": "urgent"}, {"lane": "large"}]
@@ -81,6 +81,60 @@ def test_grants_to_a_tenant_and_to_a_user_apply_at_once(rig: Rig) -> None:
     assert rig.call("PATCH", "users/ann", "root", json={"may_choose_lane": None}).json()["may_choose_lane"] is None
     assert rig.post("jobs", json=urgent).status_code == 201
     assert rig.post("jobs", "bob", json=urgent).status_code == 403
+
+
+def test_spent_budget_refuses_every_way_to_a_priority_above_high(make_rig, tmp_path: Path) -> None:
+    clock = VirtualClock(10**12)
+    rig: Rig = make_rig(
+        make_scheduler=lambda database, clock: World(tmp_path, "1x2", database, clock=clock).scheduler, clock=clock
+    )
+    rig.call("PUT", "tenants/a", "root", json={"max_priority": "urgent", "urgent_gpu_hours": 4})
+    running = rig.submit(gpus=2, priority="urgent", estimate=10**6)["id"]
+    pending = rig.submit(estimate=60)["id"]
+    rig.call("PATCH", f"jobs/{pending}", json={"name": "pending"})  # runs a pass
+    clock.at_us += 2 * 3600 * 10**6
+
+    def assert_over(answer: Any) -> None:
+        assert answer.status_code == 403, answer.text
+        error = error_of(answer)
+        assert (error["code"], error["field"]) == ("forbidden", "priority")
+        assert "tenant a has used 4.0 of its 4 urgent GPU-hours" in error["message"]
+        assert "gpusquad tenant set a --urgent-hours N" in error["cure"]
+
+    urgent = FILE | {"priority": "urgent"}
+    for path in ("jobs", "whatif"):
+        assert_over(rig.post(path, json={"file": urgent}))
+        assert rig.post(path, "root", json={"file": urgent | {"tenant": "a"}}).is_success
+    assert_over(rig.post("jobs", json={"file": FILE | {"priority": "${x}", "sweep": {"x": ["low", "urgent"]}}}))
+    assert_over(rig.call("PATCH", f"jobs/{pending}", json={"priority": "1001"}))
+    assert_over(rig.post(f"jobs/{running}/resubmit"))
+    assert rig.post("jobs", json={"file": FILE | {"priority": "high"}}).status_code == 201
+    rig.call("PUT", "tenants/a", "root", json={"max_priority": "urgent", "urgent_gpu_hours": 5})
+    assert rig.post(f"jobs/{running}/resubmit").status_code == 201
+
+
+def test_budget_and_its_use_are_shown(make_rig, tmp_path: Path) -> None:
+    clock = VirtualClock(10**12)
+    rig: Rig = make_rig(
+        make_scheduler=lambda database, clock: World(tmp_path, "1x2", database, clock=clock).scheduler, clock=clock
+    )
+
+    def shown(answer: dict[str, Any]) -> tuple:
+        return answer["urgent_gpu_hours"], answer["urgent_gpu_hours_used"]
+
+    set_budget = rig.call("PUT", "tenants/a", "root", json={"max_priority": "urgent", "urgent_gpu_hours": 2.5})
+    assert shown(set_budget.json()) == (2.5, 0.0)
+    assert shown(rig.post("tenants", "root", json={"name": "c"}).json()) == (None, 0.0)
+    job = rig.submit(priority="urgent", estimate=10**6)["id"]
+    rig.call("PATCH", f"jobs/{job}", json={"name": "job"})  # runs a pass
+    clock.at_us += 3600 * 10**6
+    (tenant,) = rig.get("tenants").json()["items"]
+    assert shown(tenant) == (2.5, pytest.approx(1.0))
+    by_name = {tenant["name"]: shown(tenant) for tenant in rig.get("tenants", "root").json()["items"]}
+    assert by_name == {"a": (2.5, pytest.approx(1.0)), "b": (None, 0.0), "c": (None, 0.0), "default": (None, 0.0)}
+    for value in (-1, 1e10, "many"):
+        assert rig.call("PUT", "tenants/a", "root", json={"urgent_gpu_hours": value}).status_code == 422
+    assert rig.call("PUT", "tenants/a", json={"urgent_gpu_hours": 5}).status_code == 403
 
 
 def test_why_names_who_passed_by_which_right(rig: Rig) -> None:

@@ -46,6 +46,25 @@ def test_usage_is_clipped_to_the_interval_and_the_current_time(database):
         assert attempts.usage(c, "job", 0, 10 * HOUR_US, now_us=10 * HOUR_US, tenants=[]) == []
 
 
+def test_urgent_usage_counts_from_the_first_urgent_time_to_the_end(database):
+    with database.write() as c:
+        attempts.open(c, replace(RUN, job_id="01K", started_us=0, ended_us=4 * HOUR_US, gpu_milli=1000))  # never urgent
+        attempts.open(c, replace(RUN, job_id="01L", gpu_milli=250, urgent_from_us=HOUR_US))
+        attempts.open(c, replace(RUN, job_id="01M", gpu_milli=2000))
+        for from_us in (3 * HOUR_US, 5 * HOUR_US):
+            attempts.set_urgent(c, "01M", 0, from_us)
+        attempts.set_urgent(c, "01M", 1, HOUR_US)  # no such attempt
+        attempts.open(c, replace(RUN, job_id="01N", tenant="maths", urgent_from_us=HOUR_US))
+    with database.read() as c:
+        assert attempts.of_job(c, "01M")[0].urgent_from_us == 3 * HOUR_US
+        assert attempts.usage(c, "job", 0, 7 * HOUR_US, 7 * HOUR_US, ["physics"], urgent=True) == [
+            attempts.UsageRow("01M", 8 * 3600.0, 1, 1, "physics"),
+            attempts.UsageRow("01L", 1.5 * 3600.0, 1, 1, "physics"),
+        ]  # fmt: skip
+        (row,) = attempts.usage(c, "tenant", 4 * HOUR_US, 5 * HOUR_US, 7 * HOUR_US, ["physics"], urgent=True)
+        assert row.gpu_s == 2.25 * 3600.0
+
+
 def test_usage_of_a_large_cluster_over_years_does_not_overflow(database):
     century_us = 100 * 365 * 24 * HOUR_US
     with database.write() as c:

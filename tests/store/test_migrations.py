@@ -10,7 +10,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
-from gpusquad.store import people
+from gpusquad.store import attempts, people
+from gpusquad.store.attempts import AttemptRow
 from gpusquad.store.database import Database, StoreTooNew
 from gpusquad.store.people import TenantRow, UserRow
 from gpusquad.store.tables import metadata
@@ -83,6 +84,26 @@ def test_people_of_an_earlier_release_get_the_default_rights(blank_url):
     with database.read() as c:
         assert people.tenant(c, "arts") == TenantRow("arts", max_priority="normal", may_choose_lane=False)
         assert people.user(c, "bob") == UserRow("bob", "arts", max_priority=None, may_choose_lane=None)
+    database.close()
+
+
+def test_tenants_of_an_earlier_release_have_no_budget(blank_url):
+    database = Database(blank_url)
+    with database.write() as c:
+        config = Config()
+        config.set_main_option("script_location", "gpusquad.store:migrations")
+        config.attributes["connection"] = c
+        command.upgrade(config, "0006")
+        c.execute(text("INSERT INTO tenants (name, weight, reclaim_s, on_hang) VALUES ('arts', 1, 0, 'warn')"))
+        add = (
+            'INSERT INTO attempts (job_id, attempt, tenant, "user", started_us, gpu_milli, cards, how, cause) '
+            "VALUES ('01J', 0, 'arts', 'bob', 1, 1000, '[]', '', '')"
+        )
+        c.execute(text(add))
+    database.migrate()
+    with database.read() as c:
+        assert people.tenant(c, "arts") == TenantRow("arts", urgent_gpu_hours=None)
+        assert attempts.of_job(c, "01J") == [AttemptRow("01J", 0, "arts", "bob", 1, None, 1000)]
     database.close()
 
 

@@ -19,7 +19,7 @@ from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.gang_writer import GangStatusWriter
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 from gpusquad.server.answers import PendingSummary, QueueEntry, ReservedStart
-from gpusquad.server.services.cluster.cluster_sync import RESTRICTED
+from gpusquad.server.services.jobs.rights import RESTRICTED
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.store.jobs import JobRow
 

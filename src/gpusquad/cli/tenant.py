@@ -87,6 +87,14 @@ def _set(
         YesNo | None,
         typer.Option(help="Whether its users may choose the lane of a job (submit --lane). A new tenant has no."),
     ] = None,
+    urgent_hours: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|none",
+            help="GPU-hours per 30 days that its runs with priorities above high may use. Then such priorities are "
+            "refused, and pending jobs are lowered to high. none: no budget, which a new tenant has.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create or change a tenant. Omitted options keep their values."""
@@ -103,6 +111,7 @@ def _set(
         "run_as": run_as,
         "max_priority": None if max_priority is None else priority_text(max_priority, "max-priority"),
         "may_choose_lane": None if may_choose_lane is None else may_choose_lane == "yes",
+        "urgent_gpu_hours": _number(urgent_hours, "urgent-hours", float),
     }
     changes = {key: None if value == NONE else value for key, value in given.items() if value is not None}
     client = connect()
@@ -121,7 +130,7 @@ def _print(tenants: list[dict[str, Any]]) -> None:
     from gpusquad.cli._tables import TableColumn, console, table
     from gpusquad.cli._times import span
 
-    columns = (
+    columns = [
         TableColumn("TENANT", max_width=24, min_width=10),
         TableColumn("WEIGHT", right=True),
         TableColumn("GUARANTEED", right=True),
@@ -132,15 +141,24 @@ def _print(tenants: list[dict[str, Any]]) -> None:
         TableColumn("MAX PENDING", right=True, from_width=80),
         TableColumn("ON HANG", from_width=90),
         TableColumn("RUNS AS", from_width=100),
-    )
-    rows = [
+    ]
+    rows: list[tuple[str, ...]] = [
         (one["name"], f"{one['weight']:g}", _or_dash(one["guaranteed_gpus"]), _or_dash(one["limit_gpus"]),
          one["max_priority"], "any" if one["may_choose_lane"] else "by rule", span(one["reclaim_s"]),
          _or_dash(one["max_pending"]), one["on_hang"], _or_dash(one["run_as"]))
         for one in tenants
     ]  # fmt: skip
+    if any(one["urgent_gpu_hours"] is not None for one in tenants):
+        columns.append(TableColumn("URGENT GPU-HOURS", right=True))
+        rows = [(*row, _urgent_hours(one)) for row, one in zip(rows, tenants, strict=True)]
     out = console()
     out.print(table(columns, rows, out.width))
+
+
+def _urgent_hours(tenant: dict[str, Any]) -> str:
+    """Used and budget."""
+    used, budget = tenant["urgent_gpu_hours_used"], tenant["urgent_gpu_hours"]
+    return f"{used:.1f}" if budget is None else f"{used:.1f} of {budget:g}"
 
 
 def _or_dash(value: object) -> str:

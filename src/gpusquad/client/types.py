@@ -999,6 +999,8 @@ class TenantView(TypedDict):
     run_as: str | None
     max_priority: str
     may_choose_lane: bool
+    urgent_gpu_hours: float | None
+    urgent_gpu_hours_used: float
 
 
 class TestResult(TypedDict):

@@ -11,8 +11,9 @@ from difflib import get_close_matches
 from gpusquad.model.errors import Invalid
 
 DEFAULT_PRIORITY = "normal"
+HIGH = "high"
 URGENT = "urgent"
-PRIORITY_CLASSES = {"low": -1_000, DEFAULT_PRIORITY: 0, "high": 1_000, URGENT: 1_000_000}
+PRIORITY_CLASSES = {"low": -1_000, DEFAULT_PRIORITY: 0, HIGH: 1_000, URGENT: 1_000_000}
 """Named priorities, lowest first. On Kubernetes, classes of applications are mostly between ``high`` and ``urgent``."""
 URGENT_LEVEL = PRIORITY_CLASSES[URGENT]
 """From here on a job goes first in every order."""
@@ -32,6 +33,11 @@ def level_of(priority: str) -> int:
 def is_priority(text: str) -> bool:
     """Whether ``level_of`` can read it."""
     return text in PRIORITY_CLASSES or (bool(_INTEGER.fullmatch(text)) and abs(int(text)) <= MAX_LEVEL)
+
+
+def is_above_high(priority: str) -> bool:
+    """Whether runs with this priority count as urgent GPU-hours. An invalid one is left to the checks of its field."""
+    return is_priority(priority) and level_of(priority) > PRIORITY_CLASSES[HIGH]
 
 
 def name_of(level: int) -> str:
@@ -56,7 +62,7 @@ def priority_text(value: object, field: str) -> str:
 def _cure(value: object) -> str:
     close = get_close_matches(value[:64].lower(), list(PRIORITY_CLASSES), 1) if isinstance(value, str) else []
     meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"{meant}use {', '.join(PRIORITY_CLASSES)}, or an integer (high is {PRIORITY_CLASSES['high']})"
+    return f"{meant}use {', '.join(PRIORITY_CLASSES)}, or an integer (high is {PRIORITY_CLASSES[HIGH]})"
 
 
 def card_level_of(level: int) -> int:

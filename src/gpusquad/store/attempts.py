@@ -28,6 +28,8 @@ class AttemptRow:
     cards: list[str] = field(default_factory=list)
     how: str = ""
     cause: str = ""
+    urgent_from_us: int | None = None
+    """When the job first held its cards with a priority above high; None: it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,12 @@ def close(c: Connection, job_id: str, attempt: int, ended_us: int, how: str, cau
     return c.execute(update(attempts).where(this).values(ended_us=ended_us, how=how, cause=cause)).rowcount > 0
 
 
+def set_urgent(c: Connection, job_id: str, attempt: int, from_us: int) -> None:
+    """Record that a running attempt has a priority above high from now on. An earlier time stays."""
+    this = (attempts.c.job_id == job_id) & (attempts.c.attempt == attempt) & attempts.c.urgent_from_us.is_(None)
+    c.execute(update(attempts).where(this).values(urgent_from_us=from_us))
+
+
 def of_job(c: Connection, job_id: str) -> list[AttemptRow]:
     """All attempts of a job, oldest first."""
     query = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
@@ -73,14 +81,17 @@ def usage(
     now_us: int,
     tenants: Collection[str] | None = None,
     limit: int | None = None,
+    *,
+    urgent: bool = False,
 ) -> list[UsageRow]:
     """GPU time within the interval, largest first. A running attempt counts up to now. A shared card counts by its
-    share.
+    share. ``urgent``: only the time since the priority of the attempt was above high, even if it was lowered later.
     """
     key = {"tenant": attempts.c.tenant, "user": attempts.c.user, "job": attempts.c.job_id}[by]
     end_us = func.coalesce(attempts.c.ended_us, now_us)
     last_us = case((end_us < until_us, end_us), else_=until_us)
-    first_us = case((attempts.c.started_us > since_us, attempts.c.started_us), else_=since_us)
+    start_us = attempts.c.urgent_from_us if urgent else attempts.c.started_us
+    first_us = case((start_us > since_us, start_us), else_=since_us)
     # Floats, because a year of a large cluster in thousandths times microseconds exceeds 64 bits.
     held = (func.sum(cast(attempts.c.gpu_milli, Float(53)) * (last_us - first_us)) / _MILLI_US_PER_S).label("held")
     query = (
@@ -92,6 +103,8 @@ def usage(
         .order_by(held.desc(), key)
         .limit(limit)
     )
+    if urgent:
+        query = query.where(attempts.c.urgent_from_us.is_not(None))
     if tenants is not None:
         query = query.where(attempts.c.tenant.in_(tenants))
     return [UsageRow(*row) for row in c.execute(query)]

@@ -34,6 +34,8 @@ _APPEND = insert(events).values(
     tenant=select(jobs.c.tenant).where(jobs.c.id == bindparam("of_job")).scalar_subquery(),
 )
 
+_MOST_IDS = 500
+"""Jobs per query."""
 _APPEND_ALL = insert(events).returning(events.c.id, sort_by_parameter_order=True)
 
 
@@ -65,6 +67,16 @@ def of_job(c: Connection, job_id: str, after: int = 0, limit: int = 1000) -> lis
     """Events of one job, oldest first."""
     query = select(events).where(events.c.job_id == job_id, events.c.id > after).order_by(events.c.id).limit(limit)
     return [EventRow(*row) for row in c.execute(query)]
+
+
+def updates(c: Connection, job_ids: Sequence[str]) -> dict[str, list[EventRow]]:
+    """Changes by users, newest first, of those jobs that have any."""
+    found: dict[str, list[EventRow]] = {}
+    for start in range(0, len(job_ids), _MOST_IDS):
+        these = events.c.job_id.in_(job_ids[start : start + _MOST_IDS]) & (events.c.kind == "updated")
+        for row in c.execute(select(events).where(these).order_by(events.c.id.desc())):
+            found.setdefault(row.job_id, []).append(EventRow(*row))
+    return found
 
 
 def after(c: Connection, event_id: int, limit: int = 1000, tenant: str | None = None) -> list[EventRow]:

@@ -28,6 +28,8 @@ class TenantRow:
     """Highest priority class of its users without a maximum of their own."""
     may_choose_lane: bool = False
     """Whether its users may choose the lane of a job, if they have no such right of their own."""
+    urgent_gpu_hours: float | None = None
+    """GPU-hours per 30 days that its runs with priorities above high may use; None: no budget."""
 
 
 @dataclass(frozen=True, slots=True)

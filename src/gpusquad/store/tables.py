@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    text,
 )
 
 metadata = MetaData(
@@ -110,6 +111,8 @@ events = _numbered(
     Index(None, "tenant", "id"),
 )
 
+_IS_URGENT = text("urgent_from_us IS NOT NULL")
+
 attempts = Table(
     "attempts",
     metadata,
@@ -123,7 +126,10 @@ attempts = Table(
     Column("cards", Json, nullable=False),
     Column("how", Text, nullable=False),
     Column("cause", Text, nullable=False),
+    Column("urgent_from_us", Us),
     Index(None, "ended_us"),
+    # Few attempts are urgent, so the index is small.
+    Index(None, "tenant", "urgent_from_us", sqlite_where=_IS_URGENT, postgresql_where=_IS_URGENT),
 )
 
 tenants = Table(
@@ -139,6 +145,7 @@ tenants = Table(
     Column("run_as", Text),
     Column("max_priority", Text, nullable=False, server_default="normal"),
     Column("may_choose_lane", Boolean, nullable=False, server_default=false()),
+    Column("urgent_gpu_hours", Float),
 )
 
 users = Table(

@@ -11,7 +11,9 @@ import pytest
 from gpusquad.core.observed import GangFound, TaskLocation
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
-from gpusquad.server.answers import JobChange
+from gpusquad.server.answers import JobChange, Who
+from gpusquad.server.services.jobs.urgent_budgets import CHECK_US
+from gpusquad.server.services.usage.urgent_hours import used_hours
 from gpusquad.store import events, people
 from gpusquad.store.people import TenantRow, UserRow
 from tests.server.services.test_cluster_submissions import Cluster
@@ -143,6 +145,78 @@ def test_running_pods_are_restricted_when_they_are_found(cluster: Cluster) -> No
     cluster.settle()
     cluster.report(GangFound(replace(PODS, priority="urgent"), (TaskLocation("n0", ("n0/0",)),), 1))
     assert (cluster.state("job"), seen(cluster)) == ("running", ("normal", ""))
+
+
+@pytest.mark.parametrize(
+    ("most", "asked", "expected", "reason"),
+    [
+        ("urgent", "urgent", "high", "tenant nlp has used 0.0 of its 0 urgent GPU-hours of the last 30 days"),
+        ("urgent", "2000000", "high", "--urgent-hours N"),
+        ("70", "urgent", "70", "--max-priority urgent"),
+        ("urgent", "high", "high", ""),
+    ],
+)
+def test_priority_of_pods_is_lowered_to_high_when_the_budget_is_used_up(
+    cluster: Cluster, most: str, asked: str, expected: str, reason: str
+) -> None:
+    set_rights(cluster, max_priority=most, urgent_gpu_hours=0.0)
+    cluster.report(GangFound(replace(PODS, priority=asked)))
+    assert seen(cluster) == (expected, "")
+    assert len(warnings(cluster)) == bool(reason)
+    assert reason in "".join(warnings(cluster))
+
+
+def test_priority_class_of_the_cluster_is_not_lowered_by_a_budget(cluster: Cluster, granted: dict[str, str]) -> None:
+    granted["job"] = "2000"
+    set_rights(cluster, max_priority="urgent")
+    cluster.report(GangFound(replace(PODS, priority="urgent")))
+    assert seen(cluster) == ("urgent", "")
+    set_rights(cluster, max_priority="urgent", urgent_gpu_hours=0.0)
+    cluster.settle()
+    assert seen(cluster) == ("2000", "")
+    cluster.report(GangFound(replace(PODS, priority="urgent", queue="night")))
+    assert seen(cluster) == ("2000", "")
+
+
+def test_pending_pods_are_lowered_whatever_user_they_name_and_raised_with_the_budget(cluster: Cluster) -> None:
+    set_rights(cluster, max_priority="urgent")
+    with cluster.database.write() as c:
+        people.put_user(c, UserRow("boss", "nlp", "admin"))
+    pods = replace(PODS, user="boss", priority="urgent")
+    cluster.report(GangFound(pods))
+    set_rights(cluster, max_priority="urgent", urgent_gpu_hours=0.0)
+    cluster.settle()
+    assert seen(cluster) == ("high", "")
+    assert "priority urgent was lowered to high" in warnings(cluster)[0]
+    cluster.scheduler.update("job", JobChange(priority="urgent"), Who("boss", "nlp", "admin"))
+    cluster.clock.at_us += CHECK_US
+    cluster.settle()
+    assert seen(cluster) == ("urgent", ""), "set by an administrator"
+    cluster.report(GangFound(replace(pods, priority="low")))
+    cluster.report(GangFound(pods))
+    assert seen(cluster) == ("high", "")
+    set_rights(cluster, max_priority="urgent", urgent_gpu_hours=1.0)
+    cluster.report(GangFound(replace(pods, queue="night")))
+    assert seen(cluster) == ("urgent", "")
+
+
+def test_lowered_job_that_was_submitted_here_is_noted_on_its_objects(cluster: Cluster) -> None:
+    set_rights(cluster, max_priority="urgent")
+    ann = Who("ann", "nlp", "member", max_priority="urgent")
+    job = cluster.submit(ann, priority="urgent", image="x")
+    set_rights(cluster, max_priority="urgent", urgent_gpu_hours=0.0)
+    cluster.settle()
+    assert seen(cluster, job) == ("high", "")
+    assert [(job_id, noted.priority) for job_id, noted in cluster.maker.noted] == [(job, "high")]
+
+
+def test_running_pods_count_from_their_start(cluster: Cluster, granted: dict[str, str]) -> None:
+    cluster.engine.end("first", 0)
+    set_rights(cluster, max_priority="urgent", urgent_gpu_hours=5.0)
+    cluster.clock.at_us = 3 * 3600 * 10**6
+    cluster.report(GangFound(replace(PODS, priority="urgent"), (TaskLocation("n0", ("n0/0",)),), 3600 * 10**6))
+    with cluster.database.read() as c:
+        assert used_hours(c, cluster.clock.at_us) == {"nlp": pytest.approx(2.0)}
 
 
 def test_jobs_submitted_here_keep_the_rights_of_their_user(cluster: Cluster) -> None:

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 5835316817bfd0ea
+// mark: 96d8a3f33e063995
 
 export interface paths {
     "/api/v1/jobs": {
@@ -774,7 +774,7 @@ export interface paths {
         get?: never;
         /**
          * Put Tenant
-         * @description Set a tenant's weight, guarantee, limits and rights, all of them; created if it does not exist.
+         * @description Set a tenant's weight, guarantee, limits, rights and budget, all of them; created if it does not exist.
          */
         put: operations["put_tenant"];
         post?: never;
@@ -3065,6 +3065,11 @@ export interface components {
              * @default false
              */
             may_choose_lane: boolean;
+            /**
+             * Urgent Gpu Hours
+             * @description GPU-hours per 30 days of its runs with priorities above high; null: no budget
+             */
+            urgent_gpu_hours?: number | null;
             /** Name */
             name: string;
         };
@@ -4469,6 +4474,11 @@ export interface components {
              * @default false
              */
             may_choose_lane: boolean;
+            /**
+             * Urgent Gpu Hours
+             * @description GPU-hours per 30 days of its runs with priorities above high; null: no budget
+             */
+            urgent_gpu_hours?: number | null;
         };
         /** TenantView */
         TenantView: {
@@ -4492,6 +4502,16 @@ export interface components {
             max_priority: string;
             /** May Choose Lane */
             may_choose_lane: boolean;
+            /**
+             * Urgent Gpu Hours
+             * @description Budget; null: none
+             */
+            urgent_gpu_hours: number | null;
+            /**
+             * Urgent Gpu Hours Used
+             * @description GPU-hours of its runs with priorities above high in the last 30 days; running ones count up to now
+             */
+            urgent_gpu_hours_used: number;
         };
         /**
          * TestRequest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -25,7 +26,9 @@ from gpusquad.server.schemas.people import (
     UserView,
 )
 from gpusquad.server.services.jobs.rights import rights_of
+from gpusquad.server.services.usage.urgent_hours import used_hours
 from gpusquad.server.views import page
+from gpusquad.server.wiring import Services
 from gpusquad.store import people
 from gpusquad.store.people import TenantRow, UserRow
 
@@ -53,8 +56,8 @@ def get_me(request: Request, who: Reader, svc: Svc) -> Answer:
 def list_tenants(who: Reader, svc: Svc) -> Answer:
     """List all tenants for administrators, otherwise the caller's."""
     with svc.database.read() as c:
-        rows = people.tenants(c)
-    return Answer(page([asdict(row) for row in rows if who.is_admin or row.name == who.tenant]))
+        rows = [row for row in people.tenants(c) if who.is_admin or row.name == who.tenant]
+        return Answer(page(_tenant_views(c, svc, rows)))
 
 
 @router.post("/tenants", status_code=201, response_model=TenantView)
@@ -67,20 +70,27 @@ def add_tenant(body: NewTenant, who: Admin, svc: Svc) -> Answer:
             raise Conflict(f"tenant {row.name} already exists", field="name")
         people.put_tenant(c, row)
         svc.audit.note(c, who, "tenant.add", row.name, body.model_dump())
+        (view,) = _tenant_views(c, svc, [row])
     svc.scheduler.reload_tenants()
-    return Answer(asdict(row), status_code=201)
+    return Answer(view, status_code=201)
 
 
 @router.put("/tenants/{name}", response_model=TenantView)
 def put_tenant(name: PathName, body: TenantRequest, who: Admin, svc: Svc) -> Answer:
-    """Set a tenant's weight, guarantee, limits and rights, all of them; created if it does not exist."""
+    """Set a tenant's weight, guarantee, limits, rights and budget, all of them; created if it does not exist."""
     row = TenantRow(name, **body.model_dump())
     _check_quota(row)
     with svc.database.write() as c:
         people.put_tenant(c, row)
         svc.audit.note(c, who, "tenant.set", name, body.model_dump())
+        (view,) = _tenant_views(c, svc, [row])
     svc.scheduler.reload_tenants()
-    return Answer(asdict(row))
+    return Answer(view)
+
+
+def _tenant_views(c: Connection, svc: Services, rows: Sequence[TenantRow]) -> list[dict[str, Any]]:
+    used = used_hours(c, svc.clock.now_us(), [row.name for row in rows])
+    return [asdict(row) | {"urgent_gpu_hours_used": used.get(row.name, 0.0)} for row in rows]
 
 
 def _check_quota(row: TenantRow) -> None:

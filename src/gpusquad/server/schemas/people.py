@@ -52,6 +52,9 @@ class TenantRequest(ApiBody):
         "normal", description="Highest priority of its users' jobs, by name or as an integer. Administrators have none"
     )
     may_choose_lane: bool = Field(False, description="Whether its users may choose the lane of a job")
+    urgent_gpu_hours: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
+        None, description="GPU-hours per 30 days of its runs with priorities above high; null: no budget"
+    )
 
 
 class NewTenant(TenantRequest):
@@ -69,6 +72,10 @@ class TenantView(ApiView):
     run_as: str | None
     max_priority: str
     may_choose_lane: bool
+    urgent_gpu_hours: float | None = Field(description="Budget; null: none")
+    urgent_gpu_hours_used: float = Field(
+        description="GPU-hours of its runs with priorities above high in the last 30 days; running ones count up to now"
+    )
 
 
 class TenantPage(ApiView):

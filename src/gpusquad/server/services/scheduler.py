@@ -14,12 +14,12 @@ from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.codec import job_from_dict, job_to_dict
 from gpusquad.model.prediction import Predictor
-from gpusquad.model.priority import DEFAULT_PRIORITY
+from gpusquad.model.priority import DEFAULT_PRIORITY, is_above_high
 from gpusquad.server.answers import (
     JobChange,
     Who,
 )
-from gpusquad.server.errors import Conflict, NotFound
+from gpusquad.server.errors import Conflict, Forbidden, NotFound
 from gpusquad.server.services.cluster.agent_watch import AgentWatcher
 from gpusquad.server.services.cluster.cluster_sync import ClusterSync
 from gpusquad.server.services.cluster.nodes import NodeService
@@ -30,12 +30,13 @@ from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.jobs.launches import ReadSecret
-from gpusquad.server.services.jobs.outcomes import STOP_REQUESTED, Outcomes
+from gpusquad.server.services.jobs.outcomes import ON_CARDS, STOP_REQUESTED, Outcomes
 from gpusquad.server.services.jobs.overruns import Overruns
 from gpusquad.server.services.jobs.prediction_refresh import PredictionRefresh
 from gpusquad.server.services.jobs.reservations import ReservationLog
 from gpusquad.server.services.jobs.restore import restore
 from gpusquad.server.services.jobs.rights import check_rights, rights_of
+from gpusquad.server.services.jobs.urgent_budgets import UrgentBudgets, check_budget
 from gpusquad.server.services.policy import DEFAULT_MODE, PolicyService
 from gpusquad.server.services.prediction.predictor import JobPrediction, LockedPredictor
 from gpusquad.server.services.prediction.predictor_files import PredictorFiles
@@ -50,7 +51,7 @@ from gpusquad.server.services.sharing.memory_resize import MemoryResizer, Resize
 from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
 from gpusquad.spec.convert import DEFAULT_GRACE_S
 from gpusquad.spec.model import JobSpec
-from gpusquad.store import jobs
+from gpusquad.store import attempts, jobs
 from gpusquad.store.database import Database
 from gpusquad.store.jobs import JobRow
 
@@ -109,7 +110,11 @@ class Scheduler:
         self._submissions = (
             ClusterSubmissions(self._context, setup.maker, setup.read_secret) if setup.maker is not None else None
         )
-        self._intake = Intake(self._context, self._tenants, self._holds, self._submissions)
+        self._budgets = UrgentBudgets(
+            self._context, self._tenants, setup.cluster_priority,
+            self._submissions.note if self._submissions is not None else None,
+        )  # fmt: skip
+        self._intake = Intake(self._context, self._tenants, self._holds, self._budgets, self._submissions)
         self.queries = QueryService(self._context, self._intake)
         self.policy_service = PolicyService(self._context, self._tenants, setup.mode)
         self.node_service = NodeService(
@@ -117,7 +122,8 @@ class Scheduler:
         )
         self._cluster_sync = ClusterSync(
             self._context, self._outcomes, self._holds, self.node_service, self._sharing_updates,
-            self._intake.next_sequence, PodRights(self._tenants, setup.cluster_priority), self._submissions,
+            self._intake.next_sequence, PodRights(self._tenants, setup.cluster_priority, self._budgets.spent),
+            self._submissions,
         )  # fmt: skip
         # Called by the outcomes of jobs, in this order.
         self._outcomes.on_gone = [self.node_service.gang_left]
@@ -126,7 +132,8 @@ class Scheduler:
         reservations = ReservationLog(self._context)
         overruns = Overruns(self._context, reservations)
         self._pass = SchedulerPass(
-            self._context, self._outcomes, self._holds, self.queries, reservations, overruns, self.policy_service.review
+            self._context, self._outcomes, self._holds, self.queries, reservations, overruns, self._budgets,
+            self.policy_service.review,
         )  # fmt: skip
         self._context.run_pass = self._pass.run
         progress = ProgressTracking(self._context, setup.make_progress_model)
@@ -272,14 +279,17 @@ class Scheduler:
 
     def update(self, job_id: str, change: JobChange, who: Who) -> JobRow:
         """Change the SLO, priority, estimate or memory quota of a pending or running job."""
-        with self._resizer.agreed(self.row(job_id), change) as agreed:
-            return self._change(job_id, lambda row: self._update(row, agreed, who))
+        row = self.row(job_id)
+        over_budget = self._budgets.refusal(row.tenant, change.priority, who) if change.priority is not None else None
+        with self._resizer.agreed(row, change) as agreed:
+            return self._change(job_id, lambda row: self._update(row, agreed, who, over_budget))
 
-    def _update(self, row: JobRow, agreed: ResizeAgreement, who: Who) -> None:
+    def _update(self, row: JobRow, agreed: ResizeAgreement, who: Who, over_budget: Forbidden | None) -> None:
         unit, job_id, change = self._context.unit, row.id, agreed.change
         before = self._context.job(job_id)
         job = job_from_dict(job_to_dict(before) | _as_written(change))
         check_rights(rights_of(who, self._tenants.get(row.tenant)), who, job, before)
+        check_budget(over_budget, job, before)
         if resizes(change):
             job = with_memory(job, change)
             self._resizer.check(row, job, agreed)
@@ -297,6 +307,8 @@ class Scheduler:
             made = run_forecast_row(job, row.attempt, unit.now_us, prediction.run)
             unit.predictions.append(made)
         unit.change(row.id, **columns)
+        if row.state in ON_CARDS and is_above_high(job.priority):
+            unit.writes.append(lambda c: attempts.set_urgent(c, row.id, row.attempt, unit.now_us))
         unit.after_commit.append(lambda: self._sharing_updates.update(job_id))
         submissions = self._submissions
         if submissions is not None:

@@ -20,6 +20,7 @@ from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.outcomes import Outcomes
 from gpusquad.server.services.jobs.overruns import Overruns
 from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.jobs.urgent_budgets import UrgentBudgets
 from gpusquad.server.services.queries.queries import QueryService
 from gpusquad.server.services.runtime.loop import Finish, Item, ServiceStopping
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
@@ -40,6 +41,7 @@ class SchedulerPass:
     queries: QueryService
     reservations: ReservationLog
     overruns: Overruns
+    budgets: UrgentBudgets
     review: Callable[[], None]
     """Lets an automatic mode choose."""
     _cycle_began_s: float = 0.0
@@ -60,10 +62,12 @@ class SchedulerPass:
         context = self.context
         now_us = context.clock.now_us()
         unit = context.unit = UnitOfWork(now_us, context.rows)
+        self.budgets.refresh()
         with context.lock:
             context.version += 1
             finishes = [finish for item in items if (finish := self._handle(item)) is not None]
             self.queries.record_forecasts(unit)
+            self.budgets.lower(unit)
             wake_us = self.holds.release_due(unit)
             self.review()
             self._decide(now_us)

@@ -29,6 +29,7 @@ from gpusquad.core.transitions import JobState
 from gpusquad.model.codec import job_to_dict
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement, ShapePlacement
+from gpusquad.model.priority import is_above_high
 from gpusquad.model.reasons import Reason
 from gpusquad.server.services.cluster.nodes import NodeService
 from gpusquad.server.services.cluster.pod_rights import PodRights
@@ -36,6 +37,7 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, meant
 from gpusquad.server.services.jobs.holds import IMPOSSIBLE, Holds
 from gpusquad.server.services.jobs.outcomes import ON_CARDS, Outcomes
+from gpusquad.server.services.jobs.rights import RESTRICTED
 from gpusquad.server.services.runtime.records import (
     forecast_of,
     forecast_record,
@@ -50,8 +52,6 @@ from gpusquad.store import attempts, jobs
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.scheduler")
-RESTRICTED = {"restricted": True}
-"""Data of the warning that a job has a lower priority or another lane than its pods name."""
 
 
 @dataclass
@@ -188,7 +188,10 @@ class ClusterSync:
         unit.transition(row.id, JobState.STARTING, "starting", "found on its cards", data={"cards": cards},
                   started_us=started_us, placement=record, stop=None)  # fmt: skip
         row = unit.transition(row.id, JobState.RUNNING, "running")
-        opened = attempts.AttemptRow(row.id, row.attempt, row.tenant, row.user, started_us, None, job.gpu_milli, cards)
+        opened = attempts.AttemptRow(
+            row.id, row.attempt, row.tenant, row.user, started_us, None, job.gpu_milli, cards,
+            urgent_from_us=started_us if is_above_high(job.priority) else None,
+        )  # fmt: skip
         unit.opened_attempts.append(opened)
         context.predictor.begin(job, started_us)
         engine, attempt = context.cluster_engine, row.attempt

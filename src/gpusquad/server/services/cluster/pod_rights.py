@@ -1,8 +1,9 @@
 """Rights of tenants to the priorities and lanes that they write on their pods.
 
-Pods are not refused: a priority above the right is lowered, and a lane without the right is ignored. A PriorityClass is
-granted by the cluster and stays. Everyone who may create pods may name any user in an annotation, so only the rights of
-the tenant count.
+Pods are not refused: a priority above the right is lowered, and a lane without the right is ignored. If the tenant has
+used up its budget of urgent GPU-hours, a priority above high is lowered to it. A PriorityClass is granted by the
+cluster and stays. Everyone who may create pods may name any user in an annotation, so only the rights of the tenant
+count.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpusquad.model.job import Job
-from gpusquad.model.priority import highest, level_of, lowest
+from gpusquad.model.priority import HIGH, highest, is_above_high, level_of, lowest
 from gpusquad.server.services.jobs.rights import rights_of_tenant
+from gpusquad.server.services.jobs.urgent_budgets import SpentBudget
 from gpusquad.server.services.runtime.tenants import TenantCache
 
 
 class PodRights:
     """Used inside a pass."""
 
-    def __init__(self, tenants: TenantCache, cluster_priority: Callable[[str], str]) -> None:
-        """``cluster_priority``: the priority that the cluster grants to the pods of a job, by its id."""
+    def __init__(
+        self,
+        tenants: TenantCache,
+        cluster_priority: Callable[[str], str],
+        spent_budget: Callable[[str], SpentBudget | None],
+    ) -> None:
+        """``cluster_priority``: the priority that the cluster grants to the pods of a job, by its id. ``spent_budget``:
+        the budget of a tenant if it is used up."""
         self._tenants = tenants
+        self._spent_budget = spent_budget
         self._cluster_priority = cluster_priority
         self._reported: dict[str, tuple[str, str]] = {}
         """By job: priority and lane of its pods that were restricted last."""
@@ -31,11 +40,18 @@ class PodRights:
         reported. What the job has already (``before``) was granted, for example by an administrator's update."""
         rights = rights_of_tenant(self._tenants.get(found.tenant))
         priority, lane, reasons = found.priority, found.lane, []
-        if not rights.allows_priority(priority):
-            granted = [rights.max_priority or priority, self._granted_by_cluster(found.id)]
+        spent = self._spent_budget(found.tenant) if is_above_high(priority) else None
+        most = lowest(rights.max_priority or priority, priority if spent is None else HIGH)
+        if level_of(priority) > level_of(most):
+            granted = [most, self._granted_by_cluster(found.id)]
             granted += [] if before is None else [before.priority]
             priority = lowest(priority, highest(*filter(None, granted)))
-        if priority != found.priority:
+        if priority != found.priority and spent is not None and is_above_high(rights.max_priority or found.priority):
+            reasons.append(
+                f"{spent.text}, so the job has priority {priority} instead of {found.priority}; an administrator can "
+                f"run {spent.command}"
+            )
+        elif priority != found.priority:
             reasons.append(
                 f"priority {found.priority} is above the maximum of tenant {found.tenant}, which is "
                 f"{rights.max_priority}, so the job has priority {priority}; an administrator can run "

@@ -27,6 +27,7 @@ from gpusquad.server.services.jobs.advice import Advice, ResolvedJob, cards_of
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, PendingSubmission, identified
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.rights import check_rights, rights_of
+from gpusquad.server.services.jobs.urgent_budgets import UrgentBudgets
 from gpusquad.server.services.prediction.predictor import JobPrediction
 from gpusquad.server.services.runtime.loop import Finish, Item
 from gpusquad.server.services.runtime.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
@@ -50,9 +51,11 @@ class Intake:
         context: SchedulerContext,
         tenants: TenantCache,
         holds: Holds,
+        budgets: UrgentBudgets,
         submissions: ClusterSubmissions | None = None,
     ) -> None:
         self._context = context
+        self._budgets = budgets
         self._submissions = submissions
         """Set where jobs are created as cluster objects instead of being queued here."""
         self._tenants = tenants
@@ -72,7 +75,9 @@ class Intake:
             group_id = _group_of(who.user, key)
         again = key is not None
         now_us = self._context.clock.now_us()
-        settled = self._advice.settle(specs, [self._job(spec, who, now_us) for spec in specs])
+        wanted = [self._job(spec, who, now_us) for spec in specs]
+        self._budgets.check(wanted, who)
+        settled = self._advice.settle(specs, wanted)
         accepted = [one.job for one in settled]
         with self._context.lock:
             for job in accepted:
@@ -164,7 +169,9 @@ class Intake:
 
     def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, JobPrediction]:
         """The job as it would be submitted, for a what-if query."""
-        (settled,) = self._advice.settle([spec], [self._job(spec, who, self._context.clock.now_us())])
+        wanted = self._job(spec, who, self._context.clock.now_us())
+        self._budgets.check([wanted], who)
+        (settled,) = self._advice.settle([spec], [wanted])
         return settled.job, self._context.forecast(settled.job)
 
     def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:

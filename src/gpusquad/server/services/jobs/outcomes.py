@@ -14,6 +14,7 @@ from gpusquad.core.state.live_updates import past_of as past_of_waiting
 from gpusquad.core.transitions import JobState
 from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
 from gpusquad.model.prediction import PastRun
+from gpusquad.model.priority import is_above_high
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.launches import ReadSecret, launch_of
@@ -151,6 +152,7 @@ class Outcomes:
         opened = attempts.AttemptRow(
             job_id=job_id, attempt=row.attempt, tenant=row.tenant, user=row.user, started_us=unit.now_us,
             ended_us=None, gpu_milli=_held_milli(job, decision), cards=cards, how="", cause="",
+            urgent_from_us=unit.now_us if is_above_high(job.priority) else None,
         )  # fmt: skip
         unit.opened_attempts.append(opened)
         unit.after_commit.append(lambda: self._launch(row, decision))

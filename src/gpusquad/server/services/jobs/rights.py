@@ -17,6 +17,9 @@ from gpusquad.server.errors import Forbidden
 from gpusquad.store import people
 from gpusquad.store.people import TenantRow
 
+RESTRICTED = {"restricted": True}
+"""Data of the warning that a job has a lower priority or another lane than its user chose."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rights:

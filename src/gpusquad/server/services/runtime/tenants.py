@@ -14,10 +14,13 @@ class TenantCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._tenants: dict[str, TenantRow] = {}
+        self.version = 0
+        """Number of reloads."""
 
     def reload(self) -> None:
         with self._database.read() as connection:
             self._tenants = {row.name: row for row in people.tenants(connection)}
+        self.version += 1
 
     def get(self, tenant: str) -> TenantRow | None:
         return self._tenants.get(tenant)
@@ -35,6 +38,11 @@ class TenantCache:
     def stops_hung(self, tenant: str) -> bool:
         row = self._tenants.get(tenant)
         return row is not None and row.on_hang == "stop"
+
+    def urgent_budgets(self) -> dict[str, float]:
+        """Urgent GPU-hours by tenant, of those with a budget."""
+        tenants = self._tenants.values()
+        return {row.name: row.urgent_gpu_hours for row in tenants if row.urgent_gpu_hours is not None}
 
     def weight(self, tenant: str) -> float:
         row = self._tenants.get(tenant)
