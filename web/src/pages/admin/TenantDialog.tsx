@@ -7,7 +7,7 @@ import { choices, shown } from "./priorities";
 import type { Tenant } from "./Tenants";
 import { text } from "./texts";
 
-type Body = Schemas["NewTenant"];
+export type Body = Schemas["NewTenant"];
 interface Props {
   tenant: Tenant | null;
   error: unknown;
@@ -19,11 +19,16 @@ interface Props {
 const NUMBERS = [
   ["guaranteed_gpus", "guaranteed"], ["limit_gpus", "limit"], ["max_pending", "maxPending"],
 ] as const;
-const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null, max_priority: "normal", may_choose_lane: false };
+const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null, max_priority: "normal", may_choose_lane: false, urgent_gpu_hours: null };
+
+/** The settings of a tenant, without what it used. */
+function bodyOf({ urgent_gpu_hours_used: _, ...settings }: Tenant): Body {
+  return settings as Body;
+}
 
 export function TenantDialog({ tenant, error, isBusy, onSave, onClose }: Props) {
   const t = useTexts(text);
-  const [body, setBody] = useState<Body>(() => (tenant ? ({ ...tenant } as Body) : NEW_TENANT));
+  const [body, setBody] = useState<Body>(() => (tenant ? bodyOf(tenant) : NEW_TENANT));
   const put = (next: Partial<Body>) => setBody({ ...body, ...next });
   return (
     <EditDialog
@@ -71,6 +76,14 @@ export function TenantDialog({ tenant, error, isBusy, onSave, onClose }: Props) 
           <select {...control} value={body.max_priority} onChange={(event) => put({ max_priority: event.target.value as Body["max_priority"] })}>
             {choices(tenant?.max_priority).map((name) => <option key={name} value={name}>{shown(name, t)}</option>)}
           </select>
+        )}
+      </Field>
+      <Field label={t("urgentHours")} error={errorAt(error, "urgent_gpu_hours")}>
+        {(control) => (
+          <input
+            {...control} type="number" min="0" step="any" value={body.urgent_gpu_hours ?? ""} placeholder={t("noLimit")}
+            onChange={(event) => put({ urgent_gpu_hours: event.target.value === "" ? null : +event.target.value })}
+          />
         )}
       </Field>
       <Field label={t("lanes")} error={errorAt(error, "may_choose_lane")}>

@@ -2,14 +2,14 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, need, type Schemas } from "../../api/client";
 import { useCurrentUser } from "../../app/permissions";
-import { useTexts } from "../../i18n";
+import { type Translate, useTexts } from "../../i18n";
 import { span } from "../../i18n/format";
 import { Button } from "../../ui/Button";
 import { type Column, DataTable } from "../../ui/DataTable";
 import { ErrorBox } from "../../ui/ErrorBox";
 import { Panel } from "../../ui/Panel";
 import { toast } from "../../ui/Toast";
-import { TenantDialog } from "./TenantDialog";
+import { type Body, TenantDialog } from "./TenantDialog";
 import { shown } from "./priorities";
 import { text } from "./texts";
 
@@ -35,6 +35,8 @@ export function Tenants() {
     { name: t("lanes"), cell: (row) => t(row.may_choose_lane ? "lanes.any" : "lanes.byRule") },
     { name: t("onHang"), cell: (row) => t(row.on_hang === "stop" ? "hang.stop" : "hang.warn") },
   ];
+  const hasBudgets = tenants.data?.items.some((row) => row.urgent_gpu_hours !== null);
+  if (hasBudgets) columns.push({ name: t("urgentHours"), isNumber: true, cell: (row) => urgentHours(row, t) });
   if (me.is_admin) columns.push({
     name: t("actions"), isQuiet: true, isNumber: true,
     cell: (row) => <Button isSmall aria-label={`${t("edit")} ${row.name}`} onClick={() => setEdited(row)}>{t("edit")}</Button>,
@@ -51,11 +53,17 @@ export function Tenants() {
   );
 }
 
+/** Used, and the budget if there is one. */
+function urgentHours(row: Tenant, t: Translate<keyof (typeof text)["en"]>) {
+  const used = row.urgent_gpu_hours_used.toFixed(1);
+  return row.urgent_gpu_hours === null ? used : t("urgentOf", { used, budget: row.urgent_gpu_hours });
+}
+
 function Edit({ tenant, onClose }: { tenant: Tenant | null; onClose: () => void }) {
   const t = useTexts(text);
   const queries = useQueryClient();
   const save = useMutation({
-    mutationFn: ({ name, ...body }: Schemas["NewTenant"]) =>
+    mutationFn: ({ name, ...body }: Body) =>
       tenant === null
         ? need(api.POST("/api/v1/tenants", { body: { name, ...body } }))
         : need(api.PUT("/api/v1/tenants/{name}", { params: { path: { name } }, body })),
