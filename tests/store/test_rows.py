@@ -17,6 +17,7 @@ from gpusquad.store import (
     notices,
     people,
     policy,
+    promises,
     run_forecasts,
     samples,
     settings,
@@ -41,6 +42,7 @@ ROW_CLASSES = {
     "notice_rules": notices.RuleRow,
     "notices": notices.NoticeRow,
     "settings": settings.SettingRow,
+    "promises": promises.PromiseRow,
 }
 
 
