@@ -31,8 +31,9 @@ class PriorityClass(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         level = job.priority_level
-        raised = int(max(waited_us(job, view), 0) // (self.age_s * US_PER_S))
-        if raised >= len(_STEPS):
+        steps = max(waited_us(job, view), 0) // (self.age_s * US_PER_S)
+        raised = int(min(steps, len(_STEPS)))  # infinite if age_s is tiny
+        if raised == len(_STEPS):
             level = max(level, URGENT_LEVEL - 1)  # ahead of all numbers below urgent, so that none starves it
         elif above := [step for step in _STEPS if step > level] if raised else []:
             level = above[min(raised, len(above)) - 1]
