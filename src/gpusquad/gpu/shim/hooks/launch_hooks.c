@@ -171,6 +171,9 @@ COPY(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz, ANY_WAY, byt
      (to, from, bytes, attributes, stream))
 COPY(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync_ptsz, ANY_WAY, 0,
      (CUDA_MEMCPY3D_BATCH_OP * copy, unsigned long long flags, CUstream stream), (copy, flags, stream))
+COPY(cuFabricCpyBatchAsync, cuFabricCpyBatchAsync_ptsz, ANY_WAY, 0,
+     (size_t count, CUDA_FABRIC_COPY_BATCH_OP *copies, unsigned long long flags, CUstream stream),
+     (count, copies, flags, stream))
 COPY(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz, "decompress", 0,
      (CUmemDecompressParams * pieces, size_t count, unsigned int flags, size_t *failed, CUstream stream),
      (pieces, count, flags, failed, stream))
