@@ -6,9 +6,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.core.state.lanes import DEFAULT_LANES
 from gpusquad.core.state.policies import PreemptionConfig, make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
@@ -24,8 +25,11 @@ from gpusquad.sim.simulator import Scenario, simulate, user
 from gpusquad.sim.traces import TraceJob
 from gpusquad.store import run_forecasts
 from tests.server.services.world import SECOND_US, ByEstimate, ScriptedEngine, VirtualClock, World
+from tests.strategies import examples
 
 CLUSTER = "2x4"
+LANES = DEFAULT_LANES
+"""Small jobs without checkpoints may be preempted, which the lanes of the default mode forbid."""
 APART_US = 1000
 """Offset that keeps submissions apart from ends: at the same instant, a live service may predict before the end."""
 jobs = st.lists(
@@ -45,25 +49,24 @@ jobs = st.lists(
 
 plans = st.sampled_from(["easy", "none", "conservative"])
 places = st.sampled_from(["binpack", "balance"])
-few_examples = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(jobs, st.sampled_from(["fifo", "sjf", "drf"]), plans, places, st.booleans())
-@few_examples
+@examples(15)
 def test_live_and_simulated_decisions_are_equal(rows, order, plan, place, preempts) -> None:
     traces, preemption = traces_of(rows), preemption_config(preempts)
-    policies = make_policies(order, plan, place, preemption=preemption)
+    policies = make_policies(order, plan, place, preemption=preemption, lanes=LANES)
     expected = simulated_starts(Scenario(grid(CLUSTER), traces, policies, user))
     assert live_starts(traces, order, plan, place, preemption, ByEstimate()) == expected
 
 
 @given(jobs, st.sampled_from(["fifo", "sjf", "srpt"]), plans, places, st.booleans())
-@few_examples
+@examples(15)
 def test_live_and_simulated_decisions_are_equal_when_predictions_are_refreshed(
     rows, order, plan, place, preempts
 ) -> None:
     traces, preemption = traces_of(rows, APART_US), preemption_config(preempts)
-    policies = make_policies(order, plan, place, preemption=preemption)
+    policies = make_policies(order, plan, place, preemption=preemption, lanes=LANES)
     expected = simulated_starts(Scenario(grid(CLUSTER), traces, policies, **PredictorFeed(Recent(last=1)).parts()))
     assert live_starts(traces, order, plan, place, preemption, Recent(last=1)) == expected
 
@@ -97,7 +100,9 @@ def live_starts(traces: list[TraceJob], order: str, plan: str, place: str, preem
         world = World(Path(folder), CLUSTER, predictor=predictor)
         world.scheduler.policy_service.set(
             {"order": order, "plan": plan, "place": place,
-             "preemption": {"by": preemption.by, "min_run_s": preemption.min_run_s}}, SYSTEM,
+             "preemption": {"by": preemption.by, "min_run_s": preemption.min_run_s},
+             "lanes": [{"name": lane.name, "min_gpus": lane.min_gpus, "max_lost_s": lane.max_lost_s}
+                       for lane in LANES]}, SYSTEM,
         )  # fmt: skip
         run_all(world, traces)
         index = {card: i for i, card in enumerate(world.scheduler._context.fixed.card_ids)}
@@ -144,14 +149,14 @@ uncertain_jobs = st.lists(
 
 
 @given(uncertain_jobs, uncertain_jobs)
-@few_examples
+@examples(15)
 def test_default_service_decides_as_the_default_simulation_with_the_same_history(past_rows, rows) -> None:
     assert_alike(past_rows, rows, {}, {})
 
 
 @given(uncertain_jobs, uncertain_jobs, st.sampled_from(["standard", "predictive", "slo", "jct"]),
        st.sampled_from(["priority", "order"]), st.sampled_from(["checkpointed", "always"]))  # fmt: skip
-@few_examples
+@examples(15)
 def test_live_and_simulated_decisions_are_equal_with_predictions_preemption_and_checkpoints(
     past_rows, rows, mode, by, overstay
 ) -> None:
