@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.core.cycle import cycle
-from gpusquad.core.planning.commitments import LATE_RATIO
+from gpusquad.core.planning.commitments import LATE_RATIO, guests
 from gpusquad.core.state.policies import PreemptionConfig, make_policies
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
-from gpusquad.model.job import Checkpoint, Request, Role, Share
+from gpusquad.model.job import Checkpoint, Job, Request, Role, Share
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.simulator import user
@@ -341,3 +341,18 @@ def test_overdue_run_of_unknown_length_ends_at_the_unknown_instant():
     cycle(state, 1)
     cycle(state, 2 * S)
     assert state.runs["run"].end_us == NEVER_US
+
+
+# -- held jobs -----------------------------------------------------------------------------------------------------
+
+
+def test_released_job_has_no_guests_from_before_its_release():
+    state = SchedulerState(grid("1x8"), make_policies("fifo", "easy", "binpack"), ())
+    run = Role("task", 1, Request(4))
+    for name, at_s in (("before", 50), ("after", 150)):
+        state.now_us = at_s * S
+        state.enqueue(Job(name, (run,), submitted_us=at_s * S), RunTimePrediction(1000 * S, 1000 * S))
+        cycle(state, state.now_us)
+    held = Job("held", (Role("task", 1, Request(8)),), submitted_us=10 * S, held_until_us=100 * S)
+    waiting = state.enqueue(held, RunTimePrediction(S, S))
+    assert [run.job.id for run in guests(state, waiting, list(state.runs.by_id.values()))] == ["after"]

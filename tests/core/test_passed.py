@@ -47,6 +47,11 @@ def test_priority_is_named_with_its_value():
     assert rights(state, "more") == []
 
 
+def test_job_that_became_eligible_later_is_named():
+    held = job("held", 1, priority="urgent", held_until_us=3 * US_PER_S)
+    assert rights(queued("fifo", held, job("mine", 2)), "mine") == [("held", "priority", "urgent")]
+
+
 def test_priority_that_the_order_does_not_use_passes_nobody():
     high = job("high", 2, priority="high")
     assert rights(queued("fifo", job("mine", 1), high), "mine") == []

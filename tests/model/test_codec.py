@@ -3,6 +3,7 @@
 import json
 import math
 import tomllib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -100,12 +101,23 @@ def jobs(draw) -> Job:
         ),
         checkpoint=draw(st.just(Checkpoint()) | st.just(checkpoint)),
         expected=draw(optional(offline_estimates())),
+        held_until_us=draw(optional(times)),
+        ran_before_us=draw(times),
     )
 
 
 @given(jobs())
 def test_job_survives_a_round_trip_through_json(job: Job):
     assert job_from_dict(json.loads(json.dumps(job_to_dict(job)))) == job
+
+
+def test_eligible_time_never_moves_back():
+    job = replace(job_from_dict({"id": "a", "gpus": 2}), submitted_us=10)
+    assert (job.eligible_us, job.eligible_from(9, 0)) == (10, job)
+    later = job.eligible_from(30, served_gpu_us=8)
+    assert (later.eligible_us, later.submitted_us, later.ran_before_us) == (30, 10, 4)
+    assert later.eligible_from(20, 0) == later
+    assert replace(job, estimate_us=5).eligible_as(later) == replace(later, estimate_us=5)
 
 
 def test_job_without_roles_has_one_role():

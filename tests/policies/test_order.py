@@ -205,6 +205,10 @@ class TestFifo:
     def test_order_is_by_submission_time(self):
         assert ranked("fifo", [job("c", 3), job("a", 1), job("b", 2)], view_at(5)) == "a b c"
 
+    def test_held_job_counts_from_its_release(self):
+        held = job("held", 1, held_until_us=4 * US_PER_S)
+        assert ranked("fifo", [held, job("a", 3), job("b", 5)], view_at(6)) == "a held b"
+
     def test_ties_keep_the_order_of_arrival(self):
         assert ranked("fifo", [job("9", 1), job("10", 1)], view_at(5)) == "9 10"
 
@@ -263,6 +267,26 @@ class TestShortestFirst:
         order = registry.create("order", f"srpt:max_wait_s={(wait_us - 1) / US_PER_S}")
         view = FakeView(wait_us + ran_us, served={"a": ran_us / US_PER_S * gpus})
         assert order.key(job("a", gpus=gpus), view)[0] == 0
+
+
+class TestMaximumWait:
+    """Of a job that was held, or ran and failed, before it became eligible."""
+
+    @pytest.mark.parametrize("name", ["sjf", "srpt", "merit", "las", "fairshare", "slo"])
+    def test_time_before_the_release_is_no_wait(self, name: str):
+        held, view = job("held", 0, HOUR, held_until_us=1000 * US_PER_S), view_at(1050)
+        never, later, overdue = (
+            registry.create("order", f"{name}:max_wait_s={wait_s}{',own_runs=0' if name == 'merit' else ''}")
+            for wait_s in ("inf", 60, 40)
+        )
+        assert never.key(held, view) == later.key(held, view) > overdue.key(held, view)
+
+    def test_run_before_the_retry_does_not_count_against_the_wait_after_it(self):
+        retried = job("retried", 0, HOUR, held_until_us=1000 * US_PER_S, ran_before_us=900 * US_PER_S)
+        short = job("short", 1001, 1)
+        view = view_at(1101, served={"retried": 900.0})
+        assert ranked("sjf:max_wait_s=100", [short, retried], view) == "retried short"
+        assert ranked("sjf:max_wait_s=102", [short, retried], view) == "short retried"
 
 
 class TestLas:

@@ -19,7 +19,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Stop a running gang for another job. It is requeued with its original submit time."""
+    """Stop a running gang for another job. It is requeued with its eligible time."""
 
     job_id: str
     for_job: str

@@ -269,6 +269,10 @@ class Job:
     command: str = ""
     """Command on one line, shortened. Predictors use it to find similar jobs."""
     expected: OfflineEstimate | None = None
+    held_until_us: int | None = None
+    """Last instant at which a hold, a dependency or the retry after a failure ended. None: it was never held."""
+    ran_before_us: int = 0
+    """Time for which it had run by then."""
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -277,7 +281,7 @@ class Job:
             raise Invalid("roles", "is empty", "add at least one role")
         if self.priority not in PRIORITY_CLASSES:
             object.__setattr__(self, "priority", priority_text(self.priority, "priority"))
-        for name in ("submitted_us", "estimate_us", "limit_us"):
+        for name in ("submitted_us", "estimate_us", "limit_us", "held_until_us", "ran_before_us"):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise Invalid(name, f"{value} is negative")
@@ -288,6 +292,22 @@ class Job:
         if slo is not None and slo.deadline_us is not None:
             slo = replace(slo, deadline_us=slo.deadline_us + submitted_us - self.submitted_us)
         return replace(self, submitted_us=submitted_us, slo=slo)
+
+    def eligible_from(self, at_us: int, served_gpu_us: int = 0) -> Job:
+        """The same job with its place counted from this instant on. It never regains an earlier place."""
+        if at_us <= self.eligible_us:
+            return self
+        ran_us = served_gpu_us * WHOLE_MILLI // self.gpu_milli if self.gpu_milli else 0
+        return replace(self, held_until_us=at_us, ran_before_us=ran_us)
+
+    def eligible_as(self, before: Job) -> Job:
+        """The same job with the place of another version of it."""
+        return replace(self, held_until_us=before.held_until_us, ran_before_us=before.ran_before_us)
+
+    @lazy
+    def eligible_us(self) -> int:
+        """Instant from which its place in the queue counts: its submission, or the end of the last hold."""
+        return max(self.submitted_us, self.held_until_us or 0)
 
     @lazy
     def gang(self) -> Gang:

@@ -10,7 +10,7 @@ A part of a card is a ``share``; several roles are a list::
     {"id": "rl", "roles": [{"name": "learner", "gpus": 4}, {"name": "actor", "count": 16, "cpu": 4}]}
 
 Times are seconds or have a unit. ``submitted`` is relative to the zero of the clock, ``slo.deadline`` to the
-submission.
+submission. The service adds ``held_until``, by the same clock, and ``ran_before``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ROLE = ("name", "count", "min", "max", *_ASKS)
 _TEXTS = ("name", "tenant", "user", "queue", "lane", "app", "command")
 _JOB = (
     "version", "id", *_TEXTS, "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "expect",
-    "roles", *_ROLE[1:],
+    "held_until", "ran_before", "roles", *_ROLE[1:],
 )  # fmt: skip
 _ISOLATIONS = ("shared", "isolated")
 _SOURCES = ("declared", "measured", "predicted")
@@ -77,6 +77,8 @@ def job_from_dict(data: dict, where: str = "") -> Job:
         profile=_profile(fields),
         checkpoint=_checkpoint(fields),
         expected=_expected(fields),
+        held_until_us=fields.optional_us("held_until"),
+        ran_before_us=fields.us("ran_before"),
     )
 
 
@@ -106,6 +108,10 @@ def job_to_dict(job: Job) -> dict:
         result["checkpoint"] = _checkpoint_to_dict(job.checkpoint)
     if job.expected is not None:
         result["expect"] = _expected_to_dict(job.expected)
+    if job.held_until_us is not None:
+        result["held_until"] = seconds(job.held_until_us)
+    if job.ran_before_us:
+        result["ran_before"] = seconds(job.ran_before_us)
     return result
 
 

@@ -153,7 +153,7 @@ class OrderView(Protocol):
 
     def tenant(self, name: str) -> OrderTenant: ...
     def waiting(self) -> Sequence[Job]:
-        """Pending jobs by submit time."""
+        """Pending jobs by eligible time."""
         ...
 
 
@@ -261,5 +261,5 @@ class PlanSession(Protocol):
 
     def candidates(self, by: str, aged_s: float = inf) -> Iterable[Job]:
         """Pending jobs without a reservation that might fit now: in order, shortest first or by merit. Jobs that have
-        waited longer than ``aged_s`` come first, by submit time."""
+        waited longer than ``aged_s`` come first, by eligible time."""
         ...

@@ -80,7 +80,7 @@ class HeadDelays:
         space = state.space.copy()
         runs: dict[str, tuple[Job, Placement]] = {}
         for run in state.runs.by_id.values():
-            if run.started_us == state.now_us and run.sequence > head.sequence:
+            if run.started_us == state.now_us and _came(run) > _came(head):
                 space.release(run.job, run.placement)  # it passed this head in the same cycle
             else:
                 runs[run.job.id] = (run.job, run.placement)
@@ -94,3 +94,7 @@ class HeadDelays:
             if isinstance(placement, Placement):
                 watch.space.release(watch.job, placement)
                 watch.fits_us = state.now_us
+
+
+def _came(one: Run | PendingJob) -> tuple[int, int]:
+    return one.job.eligible_us, one.sequence

@@ -1,5 +1,5 @@
-"""Which jobs that were submitted later went ahead of a pending job by a right, and by which. Jobs that were backfilled,
-or that the order policy puts first for another reason, are not listed: they have no right over it."""
+"""Which jobs that became eligible later went ahead of a pending job by a right, and by which. Jobs that were
+backfilled, or that the order policy puts first for another reason, are not listed: they have no right over it."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def passed_by(state: SchedulerState, job_id: str) -> list[Passed]:
 
 
 def _later(state: SchedulerState, waiting: PendingJob) -> Iterator[_Later]:
-    """Jobs submitted later that have started, for which others are being preempted, or that are ahead."""
-    mine = (waiting.job.submitted_us, waiting.sequence)
+    """Jobs that became eligible later and have started, for which others are being preempted, or that are ahead."""
+    mine = (waiting.job.eligible_us, waiting.sequence)
     for run in state.runs.by_id.values():
-        if (run.job.submitted_us, run.sequence) > mine and run.started_us >= waiting.job.submitted_us:
+        if (run.job.eligible_us, run.sequence) > mine and run.started_us >= waiting.job.eligible_us:
             yield _Later(run.job, run.sequence, run.lane, is_running=True)
     ahead = [state.queue.at(position) for position in range(state.queue.position(waiting))]
     claiming = [state.queue[i] for i in state.claims if i in state.queue and state.queue[i] not in ahead]
     for other in (*claiming, *ahead):
-        if (other.job.submitted_us, other.sequence) > mine:
+        if (other.job.eligible_us, other.sequence) > mine:
             yield _Later(other.job, other.sequence, other.lane, is_running=False)
 
 

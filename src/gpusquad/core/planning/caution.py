@@ -25,4 +25,4 @@ def _width_ratio(state: SchedulerState, waiting: PendingJob) -> float:
 
 
 def _waited_us(state: SchedulerState, waiting: PendingJob) -> int:
-    return state.now_us - waiting.job.submitted_us
+    return state.now_us - waiting.job.eligible_us

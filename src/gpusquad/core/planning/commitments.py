@@ -121,7 +121,7 @@ def pinned_reservation(state: SchedulerState, waiting: PendingJob, pin: Pin) -> 
 
 def guests(state: SchedulerState, waiting: PendingJob, runs: Sequence[Run]) -> Iterator[Run]:
     """Those of the runs that started while the job waited, although they are behind it in the order."""
-    since_us = waiting.job.submitted_us
+    since_us = waiting.job.eligible_us
     for run in runs:
         if run.started_us >= since_us and rank_of_run(state, run) > waiting.rank:
             yield run

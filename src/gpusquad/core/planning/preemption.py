@@ -112,7 +112,7 @@ def next_reclaim_us(state: SchedulerState) -> int:
     """When the next pending job may reclaim borrowed GPUs."""
     if not _any_guarantee(state):
         return NEVER_US
-    due = (w.job.submitted_us + _reclaim_us(state, w) for w in state.queue if state.accounts.under_guarantee(w.job))
+    due = (w.job.eligible_us + _reclaim_us(state, w) for w in state.queue if state.accounts.under_guarantee(w.job))
     return min((at_us for at_us in due if at_us > state.now_us), default=NEVER_US)
 
 
@@ -174,7 +174,7 @@ class _Rules:
         jobs that wait before it. One with the same priority would be pushed back, because it waits for the victims to
         end, and they come back."""
         state, job = self._state, waiting.job
-        if state.accounts.under_guarantee(job) and state.now_us - job.submitted_us >= _reclaim_us(state, waiting):
+        if state.accounts.under_guarantee(job) and state.now_us - job.eligible_us >= _reclaim_us(state, waiting):
             others = [run for run in self._staying if run.job.tenant != job.tenant]
             yield PreemptionRule("reclaim", others, _paying_back(state))
         by = state.policies.preemption.by

@@ -512,11 +512,11 @@ class CycleSession:
 
 
 def _by_age_then(by: str, waiting: list[PendingJob], born_before_us: float) -> list[PendingJob]:
-    """Jobs submitted before that instant by submit time, then the others by the given criterion."""
+    """Jobs eligible before that instant by eligible time, then the others by the given criterion."""
     key = _shortest if by == "shortest" else _merit
-    young = [w for w in waiting if w.job.submitted_us >= born_before_us]
-    old = [] if len(young) == len(waiting) else [w for w in waiting if w.job.submitted_us < born_before_us]
-    old.sort(key=lambda w: (w.job.submitted_us, w.sequence))
+    young = [w for w in waiting if w.job.eligible_us >= born_before_us]
+    old = [] if len(young) == len(waiting) else [w for w in waiting if w.job.eligible_us < born_before_us]
+    old.sort(key=lambda w: (w.job.eligible_us, w.sequence))
     young.sort(key=key)
     return old + young
 

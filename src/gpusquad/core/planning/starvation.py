@@ -37,7 +37,7 @@ def _last_late_us(state: SchedulerState, due_us: Ints) -> int:
     """Due time of the last job that would be late if all started by due time. 0: none."""
     line = np.argsort(due_us, kind="stable")
     gpus = state.space.healthy_cards()
-    horizon_us = max(due - w.job.submitted_us for due, w in zip(due_us.tolist(), state.queue, strict=True))
+    horizon_us = max(due - w.job.eligible_us for due, w in zip(due_us.tolist(), state.queue, strict=True))
     cluster_time_us = np.fromiter((w.cluster_time_us(gpus, horizon_us) for w in state.queue), np.float64, len(due_us))[
         line
     ]

@@ -125,7 +125,7 @@ class SchedulerState:
         return self.accounts.view(name, self.now_us)
 
     def waiting(self) -> Sequence[Job]:
-        return sorted((w.job for w in self.queue), key=lambda job: (job.submitted_us, job.id))
+        return sorted((w.job for w in self.queue), key=lambda job: (job.eligible_us, job.id))
 
     def key(self, job: Job) -> tuple:
         return self.policies.order.key(job, self)
@@ -206,7 +206,7 @@ class SchedulerState:
         return run
 
     def requeue(self, run: Run, kept_us: int, preempted: bool) -> PendingJob:
-        """Queue it again with its submit time and the work that checkpoints kept."""
+        """Queue it again with its eligible time and the work that checkpoints kept."""
         served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
         # The first restart adds its time. The prediction already contains that of later ones.
         less_us = kept_us - (run.job.checkpoint.restart_us if run.attempt == 0 else 0)

@@ -15,7 +15,7 @@ from gpusquad.registry import register
 @register("order", "drf")
 @dataclass(frozen=True)
 class DominantResourceFairness(OrderPolicy):
-    """Tenants with the smallest weighted share of their dominant resource first; their jobs by submit time."""
+    """Tenants with the smallest weighted share of their dominant resource first; their jobs by eligible time."""
 
     varies: ClassVar[Varies] = "with_service"
     changes_with_each_start: ClassVar[bool] = True
@@ -23,7 +23,7 @@ class DominantResourceFairness(OrderPolicy):
     def key(self, job: Job, view: OrderView) -> tuple:
         tenant = view.tenant(job.tenant)
         held = tenant.dominant_ratio / tenant.weight if tenant.weight > 0 else math.inf
-        return (held, job.submitted_us, job.id)
+        return (held, job.eligible_us, job.id)
 
     def next(self, view: OrderView) -> Job | None:
         """The next job; call again after each start."""

@@ -29,10 +29,10 @@ class FairShare(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
-            return (0, job.submitted_us, job.id)
+            return (0, job.eligible_us, job.id)
         tenant = view.tenant(job.tenant)
         used_gpu_s = tenant.decayed_gpu_s / tenant.weight if tenant.weight > 0 else math.inf
         # Whole steps: usage decays continuously, so nearly equal tenants would swap places in every cycle.
         # Floor division of infinity gives NaN, which does not sort, so infinity stays as it is.
         steps = used_gpu_s // self.step_gpu_s if used_gpu_s < math.inf else math.inf
-        return (1, steps, job.submitted_us, job.id)
+        return (1, steps, job.eligible_us, job.id)

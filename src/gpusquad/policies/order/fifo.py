@@ -15,7 +15,7 @@ from gpusquad.registry import register
 @register("order", "fifo")
 @dataclass(frozen=True)
 class Fifo(OrderPolicy):
-    """First come, first served, by submit time. Ties: by arrival, or the smaller amount of work first."""
+    """First come, first served, by eligible time. Ties: by arrival, or the smaller amount of work first."""
 
     varies: ClassVar[Varies] = "never"
 
@@ -24,6 +24,6 @@ class Fifo(OrderPolicy):
     def key(self, job: Job, view: OrderView) -> tuple:
         if self.ties == "arrival":
             # No ID here: the core breaks ties by arrival, and IDs need not sort by arrival ("10" < "9").
-            return (job.submitted_us,)
+            return (job.eligible_us,)
         prediction = view.prediction(job)
-        return (job.submitted_us, is_unknown(prediction), job.gpu_milli * prediction.mid_us, job.id)
+        return (job.eligible_us, is_unknown(prediction), job.gpu_milli * prediction.mid_us, job.id)

@@ -29,6 +29,6 @@ class LeastAttainedService(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
-            return (0, job.submitted_us, job.id)
+            return (0, job.eligible_us, job.id)
         # Whole quanta: otherwise two equal jobs would preempt each other endlessly.
-        return (1, view.served_gpu_s(job) // self.quantum_s, job.submitted_us, job.id)
+        return (1, view.served_gpu_s(job) // self.quantum_s, job.eligible_us, job.id)

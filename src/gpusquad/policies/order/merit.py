@@ -30,7 +30,7 @@ class MostMerit(OrderPolicy):
     """Reduction of the maximum wait for a gang that needs the whole cluster. 0.5: overdue in half the time."""
     own_runs: float = 3.0
     """A job may also wait this multiple of its expected run time, even beyond max_wait_s. If run times are unbounded,
-    max_wait_s alone would make all long jobs due at once, and the order would be by submit time for days."""
+    max_wait_s alone would make all long jobs due at once, and the order would be by eligible time for days."""
 
     def __post_init__(self) -> None:
         check_wait(self.max_wait_s)
@@ -41,9 +41,9 @@ class MostMerit(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if self.due_us(job, view) <= view.due_until_us:
-            return (0, job.submitted_us, job.id)
+            return (0, job.eligible_us, job.id)
         prediction = view.prediction(job)
-        return (1, is_unknown(prediction), -prediction.merit_for_width(job.gpus), job.submitted_us, job.id)
+        return (1, is_unknown(prediction), -prediction.merit_for_width(job.gpus), job.eligible_us, job.id)
 
     def due_us(self, job: Job, view: OrderView) -> int:
         """When the job becomes due."""

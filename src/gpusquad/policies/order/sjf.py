@@ -16,7 +16,7 @@ from gpusquad.registry import register
 @register("order", "sjf")
 @dataclass(frozen=True)
 class ShortestJobFirst(OrderPolicy):
-    """Shortest predicted run time first. Jobs that waited max_wait_s go before all others, by submit time."""
+    """Shortest predicted run time first. Jobs that waited max_wait_s go before all others, by eligible time."""
 
     varies: ClassVar[Varies] = "with_time"
 
@@ -27,6 +27,6 @@ class ShortestJobFirst(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
-            return (0, job.submitted_us, job.id)
+            return (0, job.eligible_us, job.id)
         prediction = view.prediction(job)
-        return (1, is_unknown(prediction), prediction.mid_us, job.submitted_us, job.id)
+        return (1, is_unknown(prediction), prediction.mid_us, job.eligible_us, job.id)

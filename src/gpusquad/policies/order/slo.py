@@ -35,14 +35,14 @@ class SloOrder(OrderPolicy):
         # A deadline that can be met ages by itself as its latest start approaches. With days to spare, an early submit
         # time is no reason to go before others.
         if latest_us is not None and view.now_us <= latest_us:
-            return (_DEADLINE, latest_us, job.submitted_us, job.id)
+            return (_DEADLINE, latest_us, job.eligible_us, job.id)
         if is_overdue(job, view, self.max_wait_s):
-            return (_OVERDUE, job.submitted_us, job.id)
+            return (_OVERDUE, job.eligible_us, job.id)
         if service:
-            return (_SERVICE, job.submitted_us, job.id)
+            return (_SERVICE, job.eligible_us, job.id)
         if latest_us is not None and self.missed == "keep":
-            return (_DEADLINE, latest_us, job.submitted_us, job.id)
-        return (_REST, job.submitted_us, job.id)
+            return (_DEADLINE, latest_us, job.eligible_us, job.id)
+        return (_REST, job.eligible_us, job.id)
 
 
 def _is_service(slo: Slo | None) -> bool:

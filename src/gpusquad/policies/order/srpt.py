@@ -28,5 +28,5 @@ class ShortestRemainingTime(OrderPolicy):
 
     def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
-            return (0, job.submitted_us, job.id)
-        return (1, is_unknown(view.prediction(job)), view.remaining_us(job), job.submitted_us, job.id)
+            return (0, job.eligible_us, job.id)
+        return (1, is_unknown(view.prediction(job)), view.remaining_us(job), job.eligible_us, job.id)

@@ -20,7 +20,7 @@ _STEPS = tuple(level for level in PRIORITY_CLASSES.values() if level < URGENT_LE
 @register("order", "urgent")
 @dataclass(frozen=True)
 class PriorityClass(OrderPolicy):
-    """Highest priority first, then by submit time. Each age_s of waiting raises a job to the next class."""
+    """Highest priority first, then by eligible time. Each age_s of waiting raises a job to the next class."""
 
     varies: ClassVar[Varies] = "with_time"
 
@@ -37,4 +37,4 @@ class PriorityClass(OrderPolicy):
             level = max(level, URGENT_LEVEL - 1)  # ahead of all numbers below urgent, so that none starves it
         elif above := [step for step in _STEPS if step > level] if raised else []:
             level = above[min(raised, len(above)) - 1]
-        return (-level, job.submitted_us, job.id)
+        return (-level, job.eligible_us, job.id)

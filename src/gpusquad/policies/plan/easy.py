@@ -25,7 +25,7 @@ class Easy(PlanPolicy):
     wide: float = 0.0
     """Reduction of patience_s for a gang that needs the whole cluster. 0.5: half the time."""
     aged_s: float = inf
-    """Jobs that have waited this long are backfilled before jobs with more merit, by submit time."""
+    """Jobs that have waited this long are backfilled before jobs with more merit, by eligible time."""
     binds: Binds = "always"
     """When a reservation binds the jobs backfilled before it: always, once one of them has outlived its time
     (overstayed), or never."""
