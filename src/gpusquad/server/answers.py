@@ -88,7 +88,7 @@ class WhyAnswer:
     position: int | None
     reasons: Sequence[Reason]
     passed: Sequence[Passed] = ()
-    """Jobs submitted later that went ahead by a right."""
+    """Jobs that became eligible later and went ahead by a right."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,10 +76,11 @@ def _why(row: JobRow, svc: Services) -> Plain:
 def _passed_view(passed: Passed, granted: str) -> Plain:
     job, right = passed.job, f"{passed.by} {passed.value}".rstrip()
     went = "started first" if passed.is_running else "is ahead"
+    later = "submitted later" if job.held_until_us is None else "eligible later"
     return {
         "job": job.id, "user": job.user, "tenant": job.tenant, "running": passed.is_running, "by": passed.by,
         "value": passed.value, "granted": granted,
-        "message": f"{job.id} of {job.user or 'unknown'} (tenant {job.tenant}), submitted later, {went} by {right}"
+        "message": f"{job.id} of {job.user or 'unknown'} (tenant {job.tenant}), {later}, {went} by {right}"
         + (f", {granted}" if granted else ""),
     }  # fmt: skip
 

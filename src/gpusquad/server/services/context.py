@@ -16,6 +16,7 @@ from gpusquad.core.observed import ClusterEngine
 from gpusquad.core.ports import Engine
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.state_copy import copy_state
+from gpusquad.model.codec import job_to_dict
 from gpusquad.model.job import Job
 from gpusquad.server.services.prediction.predictor import JobPrediction, LockedPredictor
 from gpusquad.server.services.prediction.training import PredictorTraining
@@ -89,6 +90,14 @@ class SchedulerContext:
         if job_id not in self.jobs:
             self.jobs[job_id] = job_of(self.rows[job_id])
         return self.jobs[job_id]
+
+    def count_place_from(self, unit: UnitOfWork, job_id: str, at_us: int) -> None:
+        """Count the job's place in the queue from this instant on, unless it counts from a later one."""
+        before, row = self.job(job_id), unit.rows[job_id]
+        job = before.eligible_from(at_us, row.served_gpu_us)
+        if job is not before:
+            self.jobs[job_id] = job
+            unit.change(job_id, core=job_to_dict(job))
 
     def gpu_of(self, row: JobRow) -> str:
         """Model of the job's cards. Empty if unknown or if there are several."""

@@ -152,7 +152,8 @@ class ClusterSync:
             job, restricted = self.pod_rights.restrict(job, before)
             if restricted:
                 unit.record(row.id, "warned", restricted, data=RESTRICTED)
-        job = job.submitted_at(before.submitted_us)  # a restarted engine may not have seen its first pods
+        # A restarted engine may not have seen its first pods.
+        job = job.submitted_at(before.submitted_us).eligible_as(before)
         if before == job:
             return
         context.jobs[row.id] = job

@@ -72,19 +72,20 @@ def _of_text(unit: UnitOfWork, state: SchedulerState, job_id: str, text: str) ->
 def _is_guest(state: SchedulerState, job_id: str, other_id: str) -> bool:
     """Whether that run is behind the job in the order and started while it waited."""
     other = state.runs[other_id]
-    return other.started_us >= _known(state, job_id).job.submitted_us and rank_of_run(state, other) > _rank(
+    return other.started_us >= _known(state, job_id).job.eligible_us and rank_of_run(state, other) > _rank(
         state, job_id
     )
 
 
 def _arrivals(unit: UnitOfWork, state: SchedulerState, job_id: str) -> Iterator[DelayCause]:
     """Jobs that are ahead of it now although they came, or came back, after it. The last one first."""
-    rank, sequence = _rank(state, job_id), _known(state, job_id).sequence
+    rank, job, sequence = _rank(state, job_id), _known(state, job_id).job, _known(state, job_id).sequence
     ahead: list[PendingJob | Run] = [waiting for waiting in state.queue if waiting.rank < rank]
     ahead += [run for run in state.runs.by_id.values() if rank_of_run(state, run) < rank]
     for other in sorted(ahead, key=lambda other: -other.sequence):
         row = unit.rows.get(other.job.id)
-        if row is not None and other.sequence > sequence:
+        was_held = other.attempt == 0 and other.job.eligible_us > job.eligible_us
+        if row is not None and (other.sequence > sequence or was_held):
             yield _named(ARRIVED, row)
         elif row is not None and other.attempt > 0:
             yield _named(REQUEUED, row)

@@ -87,6 +87,8 @@ class Holds:
                 self._outcomes.finish(unit, row.id, JobState.CANCELLED, cause)
                 return
         unit.change(row.id, after=left)
+        if not left:
+            self._context.count_place_from(unit, row.id, unit.now_us)
         self._due[row.id] = row.release_us or 0
 
     def release_due(self, unit: UnitOfWork) -> int:
@@ -119,6 +121,8 @@ class Holds:
             unit.record(row.id, "held", f"held by {by}", actor=by)
 
     def release(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
+        if _is_held_by_user(row):
+            self._context.count_place_from(unit, row.id, unit.now_us)
         unit.change(row.id, stop=None)
         unit.record(row.id, "released", f"released by {by}", actor=by)
         self._due[row.id] = row.release_us or 0

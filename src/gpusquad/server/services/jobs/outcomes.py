@@ -254,7 +254,7 @@ class Outcomes:
         self.finish(unit, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
     def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
-        """Return it to the queue with its submit time and the work its checkpoint kept."""
+        """Return it to the queue with its eligible time and the work its checkpoint kept."""
         context = self._context
         if verdict.how == "lost" and JobState(row.state) is not S.LOST:
             row = unit.transition(row.id, S.LOST, "lost", verdict.cause, stop=None)
@@ -277,19 +277,23 @@ class Outcomes:
     def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
                      tries: int = 1) -> None:  # fmt: skip
         """Hold the job until its next attempt; fast failures wait longer each time. ``tries``: retries used up by
-        this."""
+        this. Then the job itself has failed, and its place counts from the next attempt on. Otherwise it could start
+        before others again and again."""
         ran_s = _ran_us(unit, row) / US_PER_S
         wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
         self._leave(unit, row, "held")
         self._context.driver.forget(row.id)
         predicted = self._predict(unit, row, row.attempt + 1, row.kept_us)
+        release_us = unit.now_us + int(wait_s * US_PER_S)
         row = unit.transition(
             row.id, S.HELD, "retry", f"{verdict.cause}; next attempt in {wait_s:.0f} s", attempt=row.attempt + 1,
-            retries_left=row.retries_left - tries, release_us=unit.now_us + int(wait_s * US_PER_S), placement=None,
+            retries_left=row.retries_left - tries, release_us=release_us, placement=None,
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
             forecast=forecast_record(predicted.forecast, predicted.run),
         )  # fmt: skip
+        if tries:
+            self._context.count_place_from(unit, row.id, release_us)
         for call in self.on_held:
             call(row)
 
