@@ -19,7 +19,8 @@ def job(now_s: float, number: int, name: str, state: str = "pending", **more: An
     view = {
         "id": job_id(number), "name": name, "tenant": "vision", "user": "ana", "queue": "", "group": None,
         "state": state, "attempt": 0, "priority": "normal", "lane": "", "gpus": 2, "share": None, "tasks": 1,
-        "submitted_s": now_s - 2 * HOUR_S, "started_s": now_s - HOUR_S if runs else None, "ended_s": None, "cause": "",
+        "submitted_s": now_s - 2 * HOUR_S, "eligible_s": None if state == "held" else now_s - 2 * HOUR_S,
+        "started_s": now_s - HOUR_S if runs else None, "ended_s": None, "cause": "",
         "placement": [{"task": 0, "node": "n0", "cards": ["n0/0", "n0/1"]}] if runs else [],
         "result": None, "progress": None, "forecast": run_time(5400.0, 9000.0, "history"),
         "retries_left": 0, "preemptions": 0, "after": [],

@@ -34,6 +34,16 @@ def test_why_not(service, gsq):
     assert gsq("why", "vgg").stdout == "vgg (0001bxdf) has been running for 1 h\n"
 
 
+def test_why_names_the_eligible_time_if_it_is_later_than_the_submission(service, gsq):
+    now_s = service.now_s
+    released = job(now_s, 1, "vgg", submitted_s=now_s - 7200, eligible_s=now_s - 60)
+    service.set_answers("GET", "/jobs/vgg", released)
+    service.set_answers("GET", "/jobs/vgg/why", {"state": "pending", "position": 1, "reasons": []})
+    assert f"  Its place in the queue counts from {clock(now_s - 60, now_s)}" in gsq("why", "vgg").stdout
+    service.set_answers("GET", "/jobs/vgg", released | {"eligible_s": now_s - 7200})
+    assert "counts from" not in gsq("why", "vgg").stdout
+
+
 def test_when(service, gsq):
     shown = gsq("when", "llama-finetune").stdout
     assert "in 12 min, at " in shown

@@ -35,6 +35,15 @@ def heading(job: Plain, position: int | None, now_s: float) -> Text:
     return text.append("" if position is None else f", position {position:,} in the queue")
 
 
+def eligible(job: Plain, now_s: float) -> str:
+    """Since when its place in the queue counts, if that is not the submission."""
+    eligible_s = job.get("eligible_s")
+    if eligible_s is None or eligible_s - job["submitted_s"] < 1 or job["state"] != "pending":
+        return ""
+    later = span(eligible_s - job["submitted_s"])
+    return f"Its place in the queue counts from {clock(eligible_s, now_s)}, {later} after its submission."
+
+
 def reasons_view(reasons: Iterable[Plain]) -> Padding:
     """One row per reason: its code, the message, and the cure below it."""
     grid = Table.grid(padding=(0, 2, 0, 0))

@@ -21,12 +21,14 @@ def show_why(client: Client, job: str, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._answers import heading, passed_view, reasons_view
+    from gpusquad.cli._answers import eligible, heading, passed_view, reasons_view
     from gpusquad.cli._tables import console
 
     out = console()
     view = client.jobs.get(job)
     out.print(heading(view, answer.get("position"), client.now_s()))
+    if since := eligible(view, client.now_s()):
+        out.print(f"  {since}")
     if answer["reasons"]:
         out.print(reasons_view(answer["reasons"]))
     if answer.get("passed"):

@@ -163,6 +163,7 @@ class ChangedJob(TypedDict):
     share: JobShare | None
     tasks: int
     submitted_s: float
+    eligible_s: float | None
     started_s: float | None
     ended_s: float | None
     cause: str
@@ -384,6 +385,7 @@ class JobDetail(TypedDict):
     share: JobShare | None
     tasks: int
     submitted_s: float
+    eligible_s: float | None
     started_s: float | None
     ended_s: float | None
     cause: str
@@ -438,6 +440,7 @@ class JobView(TypedDict):
     share: JobShare | None
     tasks: int
     submitted_s: float
+    eligible_s: float | None
     started_s: float | None
     ended_s: float | None
     cause: str
@@ -719,6 +722,7 @@ class QueuedView(TypedDict):
     share: JobShare | None
     tasks: int
     submitted_s: float
+    eligible_s: float | None
     started_s: float | None
     ended_s: float | None
     cause: str
@@ -821,6 +825,7 @@ class RunningView(TypedDict):
     share: JobShare | None
     tasks: int
     submitted_s: float
+    eligible_s: float | None
     started_s: float | None
     ended_s: float | None
     cause: str

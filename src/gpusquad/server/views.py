@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from gpusquad.core.transitions import JobState
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
@@ -48,6 +49,7 @@ def job_view(row: JobRow) -> Plain:
         "share": _share_of(row),
         "tasks": tasks_of(row),
         "submitted_s": row.submitted_us / US_PER_S,
+        "eligible_s": None if row.state == JobState.HELD else _eligible_s(row),
         "started_s": to_s(row.started_us),
         "ended_s": to_s(row.ended_us),
         "cause": row.cause,
@@ -59,6 +61,10 @@ def job_view(row: JobRow) -> Plain:
         "preemptions": row.preemptions,
         "after": [{"job": wait["job"], "on": wait["on"]} for wait in row.after],
     }
+
+
+def _eligible_s(row: JobRow) -> float:
+    return max(row.submitted_us / US_PER_S, float(row.core.get("held_until") or 0))
 
 
 def _share_of(row: JobRow) -> Plain | None:

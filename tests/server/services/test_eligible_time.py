@@ -10,7 +10,11 @@ import pytest
 from gpusquad.model.job import Slo
 from gpusquad.server.answers import JobChange
 from gpusquad.server.services.runtime.records import job_of
-from tests.server.services.world import ADA, SECOND_US, World
+from gpusquad.server.services.scheduler import Scheduler
+from gpusquad.store.database import Database
+from tests.databases import sqlite_schema
+from tests.server.rig import Rig
+from tests.server.services.world import ADA, SECOND_US, VirtualClock, World
 
 RUN_S = 300
 
@@ -267,3 +271,30 @@ def test_maximum_wait_counts_from_the_release_without_earlier_runs(world: World)
     at(world, 252)
     submit_at(world, 253, estimate=10)
     assert order(world)[0] == long
+
+
+# -- API -----------------------------------------------------------------------------------------------------------
+
+
+def test_api_shows_the_eligible_time_beside_the_submit_time(tmp_path) -> None:
+    path, clock, made = tmp_path / "api.db", VirtualClock(SECOND_US), []
+
+    def make(database: Database, clock: Any) -> Scheduler:
+        made.append(World(tmp_path, "1x8", database, clock=clock))
+        return made[0].scheduler
+
+    path.write_bytes(sqlite_schema())
+    rig = Rig(tmp_path, Database(path), make_scheduler=make, clock=clock)
+    world = made[0]
+    world.submit(gpus=8, estimate=600)
+    job_id = submit_at(world, 2, name="released")
+    assert rig.get(f"jobs/{job_id}", "root").json()["eligible_s"] == 2
+    assert rig.post(f"jobs/{job_id}/hold", "root").json()["eligible_s"] is None
+    head = submit_at(world, 10, name="head")
+    at(world, 20)
+    released = rig.post(f"jobs/{job_id}/release", "root").json()
+    at(world, 21)
+    assert (released["submitted_s"], rig.get(f"jobs/{job_id}", "root").json()["eligible_s"]) == (2, 20)
+    assert [(row["id"], row["eligible_s"]) for row in rig.get("queue", "root").json()["items"]] == [
+        (head, 10), (job_id, 20)
+    ]  # fmt: skip

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 96d8a3f33e063995
+// mark: 4ffd233d62af0508
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1698,6 +1698,11 @@ export interface components {
             tasks: number;
             /** Submitted S */
             submitted_s: number;
+            /**
+             * Eligible S
+             * @description Its place in the queue counts from then: submission, release, last dependency or retry after a failure; null: held
+             */
+            eligible_s: number | null;
             /** Started S */
             started_s: number | null;
             /** Ended S */
@@ -2310,6 +2315,11 @@ export interface components {
             tasks: number;
             /** Submitted S */
             submitted_s: number;
+            /**
+             * Eligible S
+             * @description Its place in the queue counts from then: submission, release, last dependency or retry after a failure; null: held
+             */
+            eligible_s: number | null;
             /** Started S */
             started_s: number | null;
             /** Ended S */
@@ -2763,6 +2773,11 @@ export interface components {
             tasks: number;
             /** Submitted S */
             submitted_s: number;
+            /**
+             * Eligible S
+             * @description Its place in the queue counts from then: submission, release, last dependency or retry after a failure; null: held
+             */
+            eligible_s: number | null;
             /** Started S */
             started_s: number | null;
             /** Ended S */
@@ -3609,6 +3624,11 @@ export interface components {
             tasks: number;
             /** Submitted S */
             submitted_s: number;
+            /**
+             * Eligible S
+             * @description Its place in the queue counts from then: submission, release, last dependency or retry after a failure; null: held
+             */
+            eligible_s: number | null;
             /** Started S */
             started_s: number | null;
             /** Ended S */
@@ -3985,6 +4005,11 @@ export interface components {
             tasks: number;
             /** Submitted S */
             submitted_s: number;
+            /**
+             * Eligible S
+             * @description Its place in the queue counts from then: submission, release, last dependency or retry after a failure; null: held
+             */
+            eligible_s: number | null;
             /** Started S */
             started_s: number | null;
             /** Ended S */

@@ -152,6 +152,10 @@ class JobView(ApiView):
     )
     tasks: int
     submitted_s: float
+    eligible_s: float | None = Field(
+        description="Its place in the queue counts from then: submission, release, last dependency or retry after a "
+        "failure; null: held"
+    )
     started_s: float | None
     ended_s: float | None
     cause: str

@@ -19,6 +19,7 @@ export function Facts({ job, cards }: { job: Job; cards: string[] }) {
     ["GPU", gpusInFull(job)],
     [t("tasks"), job.tasks > 1 && String(job.tasks)],
     [t("submitted"), <Time at_s={job.submitted_s} />],
+    [t("eligible"), job.eligible_s !== null && job.eligible_s - job.submitted_s >= 1 && <Time at_s={job.eligible_s} />],
     [t("attempt"), job.attempt > 0 && String(job.attempt + 1)],
     [t("preemptions"), job.preemptions > 0 && String(job.preemptions)],
     [t("retries"), job.retries_left > 0 && String(job.retries_left)],
