@@ -275,6 +275,8 @@ class AttemptEnded:
     never_started: bool = False
     ended_us: int | None = None
     """End time by the clock of its node, since the report may be late. None: the time of the report."""
+    failed_by_itself: bool = False
+    """Its tasks failed, although it is reported as lost because an owner recreates them."""
 
 
 Report = AttemptStarted | AttemptEnded

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpusquad.core.observed import TaskLocation
 from gpusquad.engines.kubernetes.gangs.pod_gang import DELETED, FAILED, SUCCEEDED, PodGang
 from gpusquad.engines.kubernetes.parse.groups import GroupKey, Membership
@@ -128,3 +130,29 @@ def test_gang_has_cards_only_while_it_is_placed() -> None:
     assert gang.cards_on("n1") == {"c1-0", "c1-1"}
     gang.unplace()
     assert gang.cards_on("n1") == frozenset()
+
+
+EXIT_1 = {"containerStatuses": [{"state": {"terminated": {"exitCode": 1}}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "own"),
+    [
+        (EXIT_1, {}, True),
+        ({}, {}, False),
+        (EXIT_1 | {"reason": "Evicted"}, {}, False),
+        (EXIT_1 | {"conditions": [{"type": "DisruptionTarget"}]}, {}, False),
+        (EXIT_1, {"deletionTimestamp": "now"}, False),
+    ],
+)
+def test_gang_failed_by_itself_unless_a_pod_was_ended_from_outside(status: dict, metadata: dict, own: bool) -> None:
+    gang = placed_gang(1, 1)
+    bind_all(gang)
+    gang.empty_ended_ranks()
+    assert not gang.has_failed_by_itself
+    set_phase(gang, "p0", FAILED)["status"] |= EXIT_1
+    failed = set_phase(gang, "p1", FAILED)
+    failed["status"] |= status
+    failed["metadata"] |= metadata
+    gang.empty_ended_ranks()
+    assert gang.has_failed_by_itself == own

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpusquad.core.observed import GangFound
+from gpusquad.core.ports import AttemptEnded
 from gpusquad.engines.kubernetes.gangs.pod_gang import node_name
 from gpusquad.kube.names import CARDS, SLO
 from gpusquad.kube.objects import name_of, uid_of
@@ -114,6 +117,18 @@ def test_pod_recreated_before_the_owner_check_is_bound_to_its_gang() -> None:
     check_rest(world)
     assert world.ends[job, 0] == 0
     assert world.store[job].state == "running"
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_job_that_is_retried_by_its_owner_is_reported_with_its_failure(exit_code: int) -> None:
+    world = World()
+    running_job(world, 1)
+    world.pods["j-0"]["status"]["containerStatuses"] = [{"state": {"terminated": {"exitCode": exit_code}}}]
+    world.run_pod("j-0", "Failed")
+    world.deliver()
+    world.answer_owner(0)
+    [ended] = [event for event in world.reports if isinstance(event, AttemptEnded)]
+    assert (ended.how, ended.failed_by_itself) == ("lost", exit_code == 1)
 
 
 def test_stop_during_a_binding_ends_when_the_binding_is_abandoned() -> None:

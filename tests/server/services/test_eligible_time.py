@@ -3,18 +3,30 @@ and retried if it failed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpusquad.model.job import Slo
+from gpusquad.core.observed import GangFound
+from gpusquad.core.ports import AttemptEnded
+from gpusquad.model.cluster import grid
+from gpusquad.model.job import Job, Request, Role, Slo
 from gpusquad.server.answers import JobChange
 from gpusquad.server.services.runtime.records import job_of
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.store.database import Database
 from tests.databases import sqlite_schema
 from tests.server.rig import Rig
+from tests.server.services.test_cluster_submissions import Cluster
 from tests.server.services.world import ADA, SECOND_US, VirtualClock, World
+from tests.strategies import examples
 
 RUN_S = 300
 
@@ -271,6 +283,76 @@ def test_maximum_wait_counts_from_the_release_without_earlier_runs(world: World)
     at(world, 252)
     submit_at(world, 253, estimate=10)
     assert order(world)[0] == long
+
+
+# -- any of these --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def rivals(draw: st.DrawFn) -> tuple[str, int, int]:
+    """A job submitted before the head, and when it is released or its dependency is cancelled."""
+    return draw(st.sampled_from(["hold", "after"])), draw(st.integers(1, 9)), draw(st.integers(11, RUN_S - 1))
+
+
+@given(st.lists(rivals(), max_size=8), st.integers(11, RUN_S), st.sampled_from([0, 20, 120]))
+@examples(10)
+def test_reserved_job_starts_on_its_promise_whatever_earlier_jobs_do(
+    several: list[tuple[str, int, int]], ran_s: int, backoff_s: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder), "1x8", mode="standard")
+        world.engine.run_us = {"bad": ran_s * SECOND_US}
+        world.engine.ends_as["bad"] = "failed"
+        submit_at(world, 0, name="bad", estimate=RUN_S, retries={"count": 50, "backoff": backoff_s})
+        releases: dict[int, list[Callable[[], object]]] = {}
+        for kind, submitted_s, released_s in sorted(several, key=lambda one: one[1]):
+            gate = submit_at(world, submitted_s) if kind == "after" else ""
+            rival = submit_at(world, submitted_s, after=[{"job": gate, "on": "any"}] if gate else [])
+            if gate:
+                end = partial(world.scheduler.cancel, gate, ADA)
+                world.scheduler.hold(gate, ADA)
+            else:
+                end = partial(world.scheduler.release, rival, ADA)
+                world.scheduler.hold(rival, ADA)
+            releases.setdefault(released_s, []).append(end)
+        head = submit_at(world, 10, name="head")
+        promised_us = world.scheduler.queries.when(head).promised_us
+        assert promised_us is not None
+        for at_s in sorted({*releases, *range(20, RUN_S, 40), ran_s, RUN_S}):
+            world.clock.at_us = at_s * SECOND_US
+            for release in releases.get(at_s, ()):
+                release()
+            at(world, at_s)
+        assert started_s(world, head) == ran_s
+        assert ran_s * SECOND_US <= promised_us
+        world.scheduler.close()
+
+
+# -- Kubernetes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_pods_that_failed_and_are_recreated_are_queued_behind(tmp_path, fails: bool) -> None:
+    cluster = Cluster(tmp_path, cluster=grid("1x8"))
+    pods = [
+        Job(name, (Role("worker", 8, Request(gpus=1)),), submitted_us=at_us)
+        for name, at_us in (("bad", 1), ("head", 2))
+    ]
+    for job in pods:
+        cluster.report(GangFound(job))
+    for number in range(4):
+        cluster.clock.at_us = (100 * number + 90) * SECOND_US
+        running, waiting = ("bad", "head") if not fails or number % 2 == 0 else ("head", "bad")
+        assert (cluster.state(running), cluster.state(waiting)) == ("running", "pending")
+        attempt = cluster.scheduler.row(running).attempt
+        cluster.engine.running.pop((running, attempt))
+        cluster.report(AttemptEnded(running, attempt, "lost", "its pods are recreated", failed_by_itself=fails))
+        cluster.report(GangFound(replace(pods[0], submitted_us=cluster.clock.at_us)))  # the pods of the next attempt
+    assert job_of(cluster.scheduler.row("bad")).submitted_us == 1
+    assert (eligible_s(cluster, "bad") > 1) == fails
+    before = job_of(cluster.scheduler.row("bad"))
+    cluster.scheduler = cluster.make()
+    assert cluster.scheduler.context.job("bad") == before
 
 
 # -- API -----------------------------------------------------------------------------------------------------------

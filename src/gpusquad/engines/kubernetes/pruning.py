@@ -9,6 +9,8 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotatio
 _CONTAINER = ("name", "image", "command", "args", "resources", "ports", "restartPolicy")
 _POD_DROPS = ("imagePullSecrets", "dnsConfig", "hostAliases", "readinessGates", "securityContext", "enableServiceLinks")
 _POD_STATUS = ("phase", "startTime", "reason", "message", "nominatedNodeName")
+DISRUPTION = "DisruptionTarget"
+"""Condition of pods that the kubelet or the control plane ends."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -28,6 +30,9 @@ def shrink_pod(pod: Object) -> Object:
             {"name": c.get("name"), "state": c.get("state"), "restartCount": c.get("restartCount", 0)}
             for c in status["containerStatuses"]
         ]
+    disrupted = [each for each in status.get("conditions") or () if each.get("type") == DISRUPTION]
+    if disrupted:
+        kept["conditions"] = [{"type": DISRUPTION}]
     pod["status"] = kept
     return pod
 

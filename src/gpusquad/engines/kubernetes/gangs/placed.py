@@ -135,7 +135,10 @@ class PlacedGangs:
 
     def _report_end(self, gang: PodGang, how: How, cause: str, *, never_started: bool) -> None:
         never_started = never_started and not gang.started
-        self._operations.report(AttemptEnded(id_of(gang), gang.attempt, how, cause, gang.first_end, never_started))
+        self._operations.report(AttemptEnded(
+            id_of(gang), gang.attempt, how, cause, gang.first_end, never_started,
+            failed_by_itself=how == "lost" and gang.has_failed_by_itself,
+        ))  # fmt: skip
 
     # -- stopping ----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from gpusquad.core.observed import TaskLocation
 from gpusquad.core.ports import TaskEnd
 from gpusquad.engines.kubernetes.parse.groups import ALONE, Membership
+from gpusquad.engines.kubernetes.pruning import DISRUPTION
 from gpusquad.kube.names import JOB
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, uid_of
 from gpusquad.model.job import Job, Request
@@ -58,9 +59,11 @@ class GangRank:
     """The pod is bound, even if the watch has not shown it yet."""
     end: str = ""
     """How its last bound pod ended, if it has no other pod."""
+    failed_by_itself: bool = False
+    """That pod failed, and nothing else stopped it."""
 
     def put(self, uid: str) -> None:
-        self.pod, self.end, self.binding, self.on_node = uid, "", False, False
+        self.pod, self.end, self.binding, self.on_node, self.failed_by_itself = uid, "", False, False, False
 
 
 @dataclass
@@ -245,7 +248,7 @@ class PodGang:
             end = phase_of(pod) if pod is not None else DELETED if rank.on_node else ""
             del self.ranks_by_pod[rank.pod]
             rank.put("")
-            rank.end = end
+            rank.end, rank.failed_by_itself = end, pod is not None and _has_failed_by_itself(pod)
             if end not in ("", SUCCEEDED) and self.first_end is None:
                 self.first_end = _task_end(index, pod)
 
@@ -262,6 +265,11 @@ class PodGang:
         return any(rank.end not in ("", SUCCEEDED) for rank in self.ranks)
 
     @property
+    def has_failed_by_itself(self) -> bool:
+        """A pod failed, and no pod was deleted, evicted or lost with its node."""
+        return self.has_failed and all(rank.failed_by_itself for rank in self.ranks if rank.end not in ("", SUCCEEDED))
+
+    @property
     def has_ended(self) -> bool:
         """It had pods, and all of them have ended."""
         return not self.ranks_by_pod and any(rank.end for rank in self.ranks)
@@ -269,6 +277,17 @@ class PodGang:
     @property
     def has_succeeded(self) -> bool:
         return bool(self.ranks) and all(rank.end == SUCCEEDED for rank in self.ranks)
+
+
+def _has_failed_by_itself(pod: Object) -> bool:
+    """The kubelet and the control plane set a reason or a condition on a pod that they end."""
+    status = pod.get("status") or {}
+    if phase_of(pod) != FAILED or is_leaving(pod) or status.get("reason"):
+        return False
+    if any(each["type"] == DISRUPTION for each in status.get("conditions") or ()):
+        return False
+    states = ((each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or ())
+    return any(ended.get("exitCode") for ended in states)
 
 
 def _task_end(index: int, pod: Object | None) -> TaskEnd:

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from gpusquad.core.hang.hang import crash_backoff_s
-from gpusquad.core.ports import AttemptEnded, AttemptStarted, GangEnded, JobSubmitted, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, GangEnded, JobSubmitted, JobUpdated, Report
 from gpusquad.core.state.live_updates import past_of as past_of_waiting
 from gpusquad.core.transitions import JobState
 from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
@@ -209,10 +209,13 @@ class Outcomes:
         for call in self.on_gone:
             call(row)
         result = _result(report)
+        fails = report.failed_by_itself and JobState(row.state) not in STOP_REQUESTED
         if self._is_lost_again_and_again(unit, row, verdict):
-            self._retry_later(unit, row, verdict, result, tries=0)
+            self._retry_later(unit, row, verdict, result, tries=0, keeps_place=not fails)
         elif verdict.then is S.PENDING:
             self._again(unit, row, verdict, result)
+            if fails:
+                self._requeue_behind(unit, row.id)
         elif verdict.then is S.HELD:
             self._retry_later(unit, row, verdict, result)
         else:
@@ -274,11 +277,15 @@ class Outcomes:
             started_us=None, stop=None, result=result,
         )  # fmt: skip
 
+    def _requeue_behind(self, unit: UnitOfWork, job_id: str) -> None:
+        """The job itself has failed: its place counts from now."""
+        self._context.count_place_from(unit, job_id, unit.now_us)
+        self._context.driver.apply(unit.now_us, JobUpdated(self._context.job(job_id)))
+
     def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
-                     tries: int = 1) -> None:  # fmt: skip
+                     tries: int = 1, keeps_place: bool = False) -> None:  # fmt: skip
         """Hold the job until its next attempt; fast failures wait longer each time. ``tries``: retries used up by
-        this. Then the job itself has failed, and its place counts from the next attempt on. Otherwise it could start
-        before others again and again."""
+        this. A job that has failed itself does not keep its place: it could start before others again and again."""
         ran_s = _ran_us(unit, row) / US_PER_S
         wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
@@ -292,7 +299,7 @@ class Outcomes:
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
             forecast=forecast_record(predicted.forecast, predicted.run),
         )  # fmt: skip
-        if tries:
+        if not keeps_place:
             self._context.count_place_from(unit, row.id, release_us)
         for call in self.on_held:
             call(row)
