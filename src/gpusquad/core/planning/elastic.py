@@ -13,8 +13,8 @@ import numpy as np
 from gpusquad.core.capacity.trial import SpaceTrial
 from gpusquad.core.planning.slowdown import reservation_between
 from gpusquad.core.state.limits import headroom
-from gpusquad.core.state.runs import Run
-from gpusquad.core.state.state import SchedulerState, cards_of, tasks_in
+from gpusquad.core.state.runs import Run, tasks_in
+from gpusquad.core.state.state import SchedulerState, cards_of
 from gpusquad.model.decision import Decision, Resize
 from gpusquad.model.placement import Placement, ShapePlacement
 

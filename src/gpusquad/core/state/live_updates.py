@@ -11,8 +11,8 @@ from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.ports import EndPredicted, GangAdopted, PriorAttempts
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.queue import PendingJob
-from gpusquad.core.state.runs import NEVER_US, Run, after_us
-from gpusquad.core.state.state import SchedulerState, cards_of, tasks_in
+from gpusquad.core.state.runs import NEVER_US, Run, after_us, predicted_end_us
+from gpusquad.core.state.state import SchedulerState, cards_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement, ShapePlacement
@@ -32,7 +32,7 @@ def adopt(state: SchedulerState, event: GangAdopted) -> Run:
     else:
         state.sequence = max(state.sequence, past.sequence)
     state.space.take(job, event.placement)
-    end_us = _predicted_end_us(job, event.prediction, event.placement, event.started_us)
+    end_us = predicted_end_us(job, event.prediction, event.placement, event.started_us)
     run = Run(job, event.placement, event.prediction, event.started_us, end_us,
               state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
               past.served_gpu_us, past.preemptions,
@@ -168,18 +168,10 @@ def _update_run(state: SchedulerState, job: Job, prediction: RunTimePrediction |
     state.accounts.change(old.job, cards_of(old.placement), old.lane.name, state.now_us, -1)
     end_us = old.end_us
     if prediction is not None:
-        end_us = _predicted_end_us(job, prediction, old.placement, old.started_us)
+        end_us = predicted_end_us(job, prediction, old.placement, old.started_us)
     run = replace(old, job=job, prediction=prediction or old.prediction, end_us=end_us)
     _carry_over(state, run)
     state.rebuild_reservations(f"{job.id} was changed")
-
-
-def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placement, started_us: int) -> int:
-    """As for a start: an elastic gang on fewer tasks needs longer."""
-    mid_us = prediction.mid_us
-    if job.is_elastic:
-        mid_us = -(-mid_us * job.tasks // tasks_in(placement))
-    return min(started_us + mid_us, NEVER_US)
 
 
 def _admitted_us(job: Job, prediction: RunTimePrediction) -> int:

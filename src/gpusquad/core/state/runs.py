@@ -29,6 +29,19 @@ def after_us(now_us: int, duration_us: int) -> int:
     return min(now_us + duration_us, FOREVER_US)
 
 
+def tasks_in(placement: Placement) -> int:
+    """Number of tasks of a placement."""
+    return sum(len(part.nodes) for part in placement.parts)
+
+
+def predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placement, started_us: int) -> int:
+    """End of a run by the median of its prediction. An elastic gang on fewer tasks needs longer."""
+    mid_us = prediction.mid_us
+    if job.is_elastic:
+        mid_us = -(-mid_us * job.tasks // tasks_in(placement))  # rounded up: a reservation may rely on it
+    return min(started_us + mid_us, NEVER_US)
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """A gang that holds cards."""

@@ -17,7 +17,7 @@ from gpusquad.core.state.lanes import Lane, lane_of
 from gpusquad.core.state.limits import headroom
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.queue import PendingJob, Queue
-from gpusquad.core.state.runs import NEVER_US, Run, Runs, after_us
+from gpusquad.core.state.runs import NEVER_US, Run, Runs, after_us, predicted_end_us
 from gpusquad.core.state.timeline import Pin, Reservation, Timeline
 from gpusquad.model.cluster import Cluster, ForeignUsage, MaintenanceWindow, Outage
 from gpusquad.model.interference import Rate
@@ -183,10 +183,8 @@ class SchedulerState:
         """Start a gang. The caller's trial has already taken its capacity from the space."""
         self.dequeue(waiting.job.id)
         prediction = waiting.prediction
-        mid_us = prediction.mid_us
-        if waiting.job.is_elastic:
-            mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a reservation may rely on it
-        run = Run(waiting.job, placement, prediction, self.now_us, min(self.now_us + mid_us, NEVER_US),
+        end_us = predicted_end_us(waiting.job, prediction, placement, self.now_us)
+        run = Run(waiting.job, placement, prediction, self.now_us, end_us,
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions, admitted_until_us=after_us(self.now_us, waiting.admitted_us))  # fmt: skip
         if self.careful:
@@ -411,10 +409,6 @@ def _all_of(before: str, why: str) -> str:
 
 def cards_of(placement: Placement) -> int:
     return sum(part.cards.size for part in placement.parts)
-
-
-def tasks_in(placement: Placement) -> int:
-    return sum(len(part.nodes) for part in placement.parts)
 
 
 def elastic_counts(job: Job, space: Space, most_gpus: int) -> list[int]:
