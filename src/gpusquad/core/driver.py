@@ -79,7 +79,7 @@ class Driver:
         self.state.now_us = now_us
         self._handlers[type(event)](event)
         if isinstance(event, _CAPACITY_EVENTS):
-            self.head_delays.capacity_changed()
+            self.head_delays.interrupt()
 
     def decide(self, now_us: int) -> Sequence[Decision]:
         """Run a cycle and pass its decisions to the sink, also if there are none."""
@@ -127,6 +127,7 @@ class Driver:
     def _adopted(self, event: GangAdopted) -> None:
         self._must_be_unknown(event.job.id)
         adopt(self.state, event)
+        self.head_delays.resume()
 
     def _must_be_unknown(self, job_id: str) -> None:
         if job_id in self.state.queue or job_id in self.state.runs:

@@ -42,6 +42,7 @@ class HeadDelays:
     _watch: _Watch | None = None
     _seen: int = 0
     _last: str = ""
+    _resumed: bool = False
 
     def ended(self, state: SchedulerState, run: Run) -> None:
         """A gang has left its cards."""
@@ -51,9 +52,14 @@ class HeadDelays:
         watch.space.release(*watch.runs.pop(run.job.id))
         self._try(state, watch)
 
-    def capacity_changed(self) -> None:
-        """Cards or nodes were lost or came back: start again from what is there now."""
-        self._watch, self._last = None, ""
+    def interrupt(self) -> None:
+        """Cards or nodes were lost or came back, or the policies changed. The delay of this head stays unknown."""
+        self._watch = None
+
+    def resume(self) -> None:
+        """Runs were taken over from an earlier scheduler: that of the first head stays unknown, because its guests may
+        be among them."""
+        self._resumed = True
 
     def after_cycle(self, state: SchedulerState, started: Iterable[str]) -> None:
         """Note the start of the head, and who is the head now."""
@@ -69,7 +75,9 @@ class HeadDelays:
             self._last = head.job.id
             self._seen += 1
             every = max(1, state.gpus // SAMPLED_CARDS)
-            self._watch = self._follow(state, head) if self._seen % every == 0 else None
+            is_followed = self._seen % every == 0 and not self._resumed
+            self._watch = self._follow(state, head) if is_followed else None
+            self._resumed = False
 
     def take_settled(self) -> list[tuple[str, int]]:
         """The heads that have started since the last call, with their true delay."""
