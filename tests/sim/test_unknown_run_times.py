@@ -46,6 +46,15 @@ def test_head_is_late_by_at_most_the_rest_of_one_small_job(small_s: float):
     assert starts["small1"] >= starts["head"] <= starts["small2"]
 
 
+def test_no_job_of_hours_is_backfilled_on_a_guess():
+    """Nothing is known of the runs ahead. A job of five hours behind the head would delay it by hours."""
+    ahead, head = unknown("ahead", 6, 60, 0), unknown("head", 8, 60, 1)
+    later = [unknown(f"short{i}", 2, 60, 3 + i, estimate_us=60 * S) for i in range(100)]
+    starts = starts_s(run(ahead, head, unknown("long", 2, 20_000, 2, estimate_us=20_000 * S), *later))
+    assert starts["head"] <= 60 + 2 * 60
+    assert starts["long"] > starts["head"]
+
+
 def test_many_small_jobs_of_many_tenants_do_not_delay_the_head_further():
     """The first one outlives what is usual. No other starts before the head, whoever submits it."""
     later = [unknown(f"small{i}", 2, 86_400, 2 + i, tenant=f"t{i}", user=f"u{i}") for i in range(50)]

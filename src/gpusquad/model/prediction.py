@@ -87,8 +87,9 @@ class QuantileLevels:
     careful: float = 0.95
     """Level for the stay of backfill candidates while the head has waited too long."""
     prior: float = 0.3
-    """Level for the stay of backfill candidates of which only the prior is known. By a high quantile they would never
-    be backfilled. Nothing says that they run longer than the jobs ahead, and they are held to this short time."""
+    """Level for jobs of which only the prior is known. By a high quantile they would never be backfilled. Nothing says
+    that they run longer than the jobs ahead, and they are held to this short time. Where they are ahead, their cards
+    are assumed to be free by then, so that no job of hours is backfilled on a guess."""
 
     def __post_init__(self) -> None:
         for name in ("shadow", "candidate", "reservation", "careful", "prior"):
@@ -107,7 +108,7 @@ class QuantileLevels:
         """The prediction for the core."""
         mid_us = max(1, run.at(self.shadow))
         above = zip(run.levels, run.values, strict=True)
-        return RunTimePrediction(
+        found = RunTimePrediction(
             mid_us=mid_us,
             high_us=max(mid_us, run.at(self.candidate)),
             source=run.source,
@@ -116,13 +117,22 @@ class QuantileLevels:
             careful_us=max(mid_us, run.at(self.careful)),
             mean_us=round(mean(run) if run.mean is None else run.mean),
             merit=merit(run),
-            word_us=max(1, run.at(self.prior)) if run.source == PRIOR else None,
-        )  # fmt: skip
+        )
+        return found if run.source != PRIOR else _by_its_word(found, max(1, run.at(self.prior)))
 
     def forecast(self, run: Quantiles, limit_us: int | None) -> RunTimePrediction:
         """The prediction for the core, within a time limit."""
         found = self.prediction(run)
         return found if limit_us is None else found.within(limit_us)
+
+
+def _by_its_word(prediction: RunTimePrediction, word_us: int) -> RunTimePrediction:
+    """A job of which only the prior is known is expected to take its word. While it runs, it is expected to take as
+    long again as it has run. Its median says little, and jobs behind would rely on it."""
+    doubled_us = [word_us]
+    while doubled_us[-1] < prediction.high_us:
+        doubled_us.append(2 * doubled_us[-1])
+    return replace(prediction, mid_us=min(word_us, prediction.mid_us), word_us=word_us, later_us=tuple(doubled_us[1:]))
 
 
 def within_limit(run: Quantiles, limit_us: int | None, middle: float) -> Quantiles | None:

@@ -9,8 +9,6 @@ from gpusquad.model.prediction import PastRun
 _FACTOR = 2.0
 """Largest ratio of run time to predicted median, either way, that counts as about right."""
 _DECAY = 0.95
-_BEFORE = 1.0
-"""Number of good predictions that each tenant starts with."""
 
 
 class HitRate:
@@ -34,7 +32,7 @@ class HitRate:
 
     def of(self, tenant: str) -> float:
         hits, count = self._counts.get(tenant, (0.0, 0.0))
-        return (hits + _BEFORE) / (count + _BEFORE)
+        return hits / count if count else 1.0
 
     def dump(self) -> list:
         return [[tenant, *counts] for tenant, counts in self._counts.items()]

@@ -118,8 +118,10 @@ class History(OnlinePredictor):
         if job.estimate_us is None and not known:
             return shares(self._base_hazards(job, np.zeros(COUNT)), self._last_bin(job)), PRIOR, 0.0
         hazards = self._predict_groups(job, features).hazards
-        source = PRIOR if job.estimate_us is None and known < _FEW else "history"
-        return shares(hazards, self._last_bin(job)), source, self._confidence(features)
+        part = shares(hazards, self._last_bin(job))
+        if job.estimate_us is None and known < _FEW:
+            return part, PRIOR, 0.0
+        return part, "history", self._confidence(features)
 
     def begin(self, job: Job, at_us: int) -> None:
         """Note that a job runs now. Similar jobs learn from its elapsed time."""
