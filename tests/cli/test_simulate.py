@@ -75,7 +75,7 @@ def test_json_is_all_that_is_printed(trace):
     assert (data["format"], data["jobs"], data["estimates"]["kind"]) == ("jsonl", 3, "predict")
     assert data["results"][0]["makespan_s"] == 300
     assert data["results"][0]["policies"] == {
-        "order": "fifo", "plan": "easy", "place": "measured", "preempt": "priority"
+        "order": "fifo", "plan": "easy:backfill=merit", "place": "measured", "preempt": "priority"
     }  # fmt: skip
 
 

@@ -345,6 +345,7 @@ def high_s(world: World, job_id: str) -> float:
 def test_no_job_is_predicted_when_the_quantiles_stay_the_same(world: World, monkeypatch) -> None:
     start(world, gpus=4)
     start(world, gpus=4)
+    world.scheduler.policy_service.set({"mode": "fair"}, ADA)
     monkeypatch.setattr(LastRunPredictor, "predict", lambda self, job: 1 / 0)
     monkeypatch.setattr(world.scheduler._context.predictor, "predict", lambda *_: pytest.fail("predicted"))
     world.scheduler.policy_service.set({"order": "sjf"}, ADA)
