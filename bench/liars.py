@@ -87,7 +87,8 @@ def _simulated(cluster: Cluster, jobs: list[TraceJob], name: str, binds: bool, s
     mode = load_mode(name)
     policies = mode.policies()
     if not binds:
-        policies = replace(policies, plan=make_policies(plan=f"{mode.plan}:binds=never").plan)
+        loose = f"{mode.plan}{',' if ':' in mode.plan else ':'}binds=never"
+        policies = replace(policies, plan=make_policies(plan=loose).plan)
     if mode.predictor:
         feed = PredictorFeed(mode.predictor, mode.uses).parts()
         return simulate(Scenario(cluster, jobs, policies, suspends=suspends, **feed))
