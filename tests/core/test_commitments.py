@@ -149,6 +149,15 @@ def test_late_head_gathers_cards_while_the_run_ahead_overruns(estimate: float, s
     assert not passed(result)
 
 
+def test_gathered_cards_are_not_reserved_for_jobs_behind():
+    """Each pending job has a reservation. When one gathers cards, those behind it are planned again: ``audit`` checks
+    that all fit together."""
+    jobs = (gang("ahead", 1, 100, estimate=10), gang("beside", 2, 30), gang("head", 3, 2000, 20, estimate=20),
+            gang("last", 1, 30, 20, estimate=60))  # fmt: skip
+    starts = starts_s(Load(grid("1x3"), jobs).run("conservative", forecast=user, on_cycle=audit))
+    assert (starts["head"], starts["last"]) == (100, 2100)
+
+
 def test_late_node_job_gathers_the_cards_of_one_node():
     """Other nodes stay open to jobs behind."""
     later = [node_job(f"long{i:02}", 1, 3000, 150 + i) for i in range(30)]

@@ -174,6 +174,8 @@ class CycleSession:
         if new is None:
             state.timeline.reservations.pop(job.id, None)
             return False
+        if new.keeps_cards:
+            self._drop_unconfirmed(job.id)
         self._set_reservation(new)
         return True
 
@@ -260,7 +262,8 @@ class CycleSession:
             del reservations[job_id]
 
     def _drop_unconfirmed(self, but: str) -> None:
-        """Drop the reservations of jobs that this cycle has not come to yet: they were made without the new pin."""
+        """Drop the reservations of jobs that this cycle has not come to yet: they were made without the cards that
+        this one keeps."""
         reservations = self.state.timeline.reservations
         for job_id in [i for i in reservations if i != but and i not in self._renewed and i not in self.state.claims]:
             del reservations[job_id]
