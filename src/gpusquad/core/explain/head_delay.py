@@ -57,8 +57,7 @@ class HeadDelays:
         self._watch = None
 
     def resume(self) -> None:
-        """Runs were taken over from an earlier scheduler: that of the first head stays unknown, because its guests may
-        be among them."""
+        """Runs were adopted. The delay of the next head stays unknown, because its guests may be among them."""
         self._resumed = True
 
     def after_cycle(self, state: SchedulerState, started: Iterable[str]) -> None:
