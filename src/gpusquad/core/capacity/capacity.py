@@ -57,6 +57,8 @@ class Capacity:
         """Equal for cards whose sharers are equivalent as neighbours. 0: no sharers."""
         self.expected_sharers: dict[int, tuple[tuple[Job, ...], ...]] = {}
         """Sets of jobs that will share a card later because of reservations. Only in copies that cover a period."""
+        self.last_cards: frozenset[int] = frozenset()
+        """Cards that the job being placed uses only if no others are idle. Set while it is placed."""
         self.version = 0
         """Number of the current contents, for caches of what depends on them. Each change sets a number that this space
         never had. Undoing a trial restores the earlier number with the earlier contents. Numbers of different spaces,
@@ -78,6 +80,7 @@ class Capacity:
         other.sharers, other.expected_sharers = dict(self.sharers), dict(self.expected_sharers)
         other.foreign, other.allowed = dict(self.foreign), self.allowed
         other.version = other._last_version = 0
+        other.last_cards = frozenset()
         other._forget_changes()
         return other
 

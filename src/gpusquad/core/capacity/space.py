@@ -154,7 +154,20 @@ class Space(Capacity):
         eligible = self.fixed.eligible_cards(request)
         if eligible is not None:
             idle = idle & eligible[first : first + len(idle)]
-        return idle.nonzero()[0] + first
+        cards = idle.nonzero()[0] + first
+        return self._others_first(cards) if self.last_cards else cards
+
+    def other_nodes_first(self, nodes: Ints) -> Ints:
+        """The same nodes, those with a card to avoid at the end."""
+        if not self.last_cards:
+            return nodes
+        avoided = {int(self.fixed.card_node[card]) for card in self.last_cards}
+        is_last = np.array([node in avoided for node in nodes.tolist()], dtype=bool)
+        return np.concatenate([nodes[~is_last], nodes[is_last]])
+
+    def _others_first(self, cards: Ints) -> Ints:
+        is_last = np.array([card in self.last_cards for card in cards.tolist()], dtype=bool)
+        return np.concatenate([cards[~is_last], cards[is_last]])
 
     def holds(self, job: Job, placement: Placement) -> bool:
         """Whether the gang fits on exactly these cards."""

@@ -46,6 +46,7 @@ class SpaceTrial:
             self.space.count_placed(group.request, nodes)
 
     def fill(self, group: TaskGroup, nodes: Ints, per_node: int | None = None) -> bool:
+        nodes = self.space.other_nodes_first(nodes)
         if group.request.share is not None:
             return self._fill_shares(group, nodes, per_node)
         room = self.space.room(group.request)[nodes]

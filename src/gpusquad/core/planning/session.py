@@ -99,6 +99,9 @@ class CycleSession:
         placement = self._find(waiting, until_us)
         if placement is None and is_reserved:
             placement = self._use_reserved_cards(waiting, until_us)
+        if placement is None and self._goes_before_those_behind(waiting, until_us):
+            self._drop_behind(waiting)
+            placement = self._find(waiting, until_us)
         if placement is None:
             return False
         if delayed_reservation(state, job, placement, until_us) is not None:
@@ -218,8 +221,6 @@ class CycleSession:
         if not self._overcommits and not state.space.fits(job):
             return self._refuse(waiting, 0)
         now_us = state.now_us
-        if state.committed_us.get(job.id, NEVER_US) < now_us:
-            self._drop_behind(waiting)
         in_way = state.reservations_in_way(job, now_us, until_us)
         if not job.has_shares and any(job.gang.min_gpus > p.spare_cards for p in in_way):
             return self._refuse(waiting, until_us)
@@ -254,9 +255,26 @@ class CycleSession:
             if reservation.placement is not None:
                 reservation.spare_cards, reservation.wall = UNKNOWN_SPARE, None
 
+    def _goes_before_those_behind(self, waiting: PendingJob, until_us: int) -> bool:
+        """Whether there is room, reservations of jobs behind may be what keeps the job from it, and these may not: it
+        would start later than promised beside them, or guests may no longer delay it."""
+        state, job = self.state, waiting.job
+        if job.id not in state.committed_us or not (self._overcommits or state.space.fits(job)):
+            return False
+        in_way = state.reservations_in_way(job, state.now_us, until_us)
+        if not any(state.queue[one.job.id].rank > waiting.rank and one.job.id not in state.claims for one in in_way):
+            return False
+        promised_us = state.committed_us[job.id]
+        if promised_us <= state.now_us or is_due(state, waiting):
+            return True
+        beside = state.timeline.reservations.get(job.id)
+        if beside is None or beside.start_us > promised_us:
+            beside = self._first_reservation(waiting, None)
+        return beside is None or beside.start_us > promised_us
+
     def _drop_behind(self, waiting: PendingJob) -> None:
-        """Drop the reservations of jobs behind a late job, for which there is room by now. They were made around its
-        own, which was too pessimistic, and are made again in this cycle."""
+        """Drop the reservations of jobs behind. They were made around its own, which was too pessimistic, and are made
+        again in this cycle."""
         reservations, queue = self.state.timeline.reservations, self.state.queue
         for job_id in [i for i in reservations if queue[i].rank > waiting.rank and i not in self.state.claims]:
             del reservations[job_id]
@@ -398,10 +416,11 @@ class CycleSession:
             if state.pins.pop(job_id, None) is not None:
                 state.timeline.reservations.pop(job_id, None)
             return False
-        if pin is not state.pins.get(job_id):
+        new = pinned_reservation(state, waiting, pin)
+        if pin is not state.pins.get(job_id) or (old is not None and new.start_us > old.start_us):
             self._drop_unconfirmed(job_id)
         state.pins[job_id] = pin
-        self._set_reservation(pinned_reservation(state, waiting, pin))
+        self._set_reservation(new)
         return True
 
     def _plan_start(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
