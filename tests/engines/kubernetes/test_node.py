@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpusquad.engines.kubernetes.nodes.node import foreign_on
+from gpusquad.engines.kubernetes.nodes.node import broken_cards, foreign_on
 from gpusquad.kube.names import CARDS, GPU
 from gpusquad.model.cluster import Card, Node
 
@@ -22,6 +22,20 @@ def pod(gpus: int, pin: Any = None) -> dict[str, Any]:
 
 def cards_of(*pods: dict[str, Any], item: dict[str, Any] = ITEM, ours: frozenset[str] = frozenset()) -> tuple[str, ...]:
     return foreign_on(NODE, item, pods, ours).cards
+
+
+def test_broken_cards_have_the_cause_that_their_agent_gives():
+    cards = [
+        {"id": "A", "ok": True},
+        {"id": "B", "ok": False},
+        {"id": "C", "ok": False, "fault": "Xid 32\x1b[31m" + "x" * 1000, "fault_class": "doubtful"},
+        {"id": "D", "ok": False, "fault": "lost", "fault_class": "program"},
+    ]
+    broken = broken_cards({"metadata": {"name": "n", "annotations": {CARDS: json.dumps(cards)}}})
+    assert broken["B"] == ("its node's agent reports a fault", "card")
+    assert broken["C"] == ("Xid 32 [31m" + "x" * 189, "doubtful")
+    assert broken["D"] == ("lost", "card")
+    assert "A" not in broken
 
 
 def test_pod_without_a_pin_uses_the_last_free_cards():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +22,12 @@ SERVICE_ENV = {
 }
 
 
-def variables(gang: Launch, rank: int = 0, uuid_of: Callable[[str], str] = str) -> dict[str, str]:
-    ports = range(20_000, 20_001 + len(gang.tasks))
-    return environment.variables(gang, gang.tasks[rank], Path("/home/g"), ports, SERVICE_ENV, uuid_of)
+def variables(
+    gang: Launch, rank: int = 0, uuid_of: Callable[[str], str] = str, own: dict[str, str] = SERVICE_ENV
+) -> dict[str, str]:
+    home, ports = Path("/home/g"), range(20_000, 20_001 + len(gang.tasks))
+    of_gang = environment.gang_of(gang, home, ports)
+    return environment.variables(gang, gang.tasks[rank], home, of_gang, own, uuid_of)
 
 
 def test_environment_describes_the_job() -> None:
@@ -59,41 +61,61 @@ def test_simulated_cards_hide_the_real_ones() -> None:
 
 
 def test_environment_describes_the_gang() -> None:
-    gang = launch("job", "true", "true")
-    found = [variables(gang, rank) for rank in (0, 1)]
-    assert [env["RANK"] for env in found] == ["0", "1"]
-    assert [env["LOCAL_RANK"] for env in found] == ["0", "1"]
+    found = [variables(launch("job", "true", "true"), rank) for rank in (0, 1)]
+    assert [env["RANK"] for env in found] == [env["GPUSQUAD_TASK"] for env in found] == ["0", "1"]
     for env in found:
-        assert (env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == ("2", "2")
+        assert env["WORLD_SIZE"] == env["GPUSQUAD_TASKS"] == "2"
         assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("127.0.0.1", "20000")
+        assert env["JAX_COORDINATOR_ADDRESS"] == "127.0.0.1:20001"
+        assert env["GPUSQUAD_HOSTFILE"] == "/home/g/runs/job/0/hostfile"
 
 
-def test_local_rank_is_0_when_each_task_sees_its_own_card() -> None:
-    """Each task sees only its own card, as device 0, and programs select their device by this variable."""
-    tasks = [TaskLaunch(rank, "worker", rank, "node", (f"card{rank}",), ("true",)) for rank in range(4)]
-    gang = replace(launch("job", "true"), tasks=tuple(tasks))
-    for rank in range(4):
-        assert variables(gang, rank)["LOCAL_RANK"] == "0"
-        assert variables(gang, rank)["LOCAL_WORLD_SIZE"] == "1"
+@pytest.mark.parametrize("cards", [(), ("a",), ("a", "b", "c", "d")])
+def test_single_task_gets_nothing_of_a_gang(cards: tuple[str, ...]) -> None:
+    """Lightning, accelerate and the Hugging Face Trainer would not start their own processes."""
+    found = variables(launch("job", "true", cards=cards))
+    ours = ("GPUSQUAD_", "CUDA_", "NVIDIA_VISIBLE_", "PYTHONUNBUFFERED")
+    assert {name for name in found if not name.startswith(ours)} == {"PATH", "HOME", "LC_ALL", "TZ", "PET_MASTER_PORT"}
+    assert found["PET_MASTER_PORT"] == "20000", "two jobs of torchrun on one machine must not use the same port"
+    assert found["GPUSQUAD_TASKS"] == "1"
 
 
-def test_tensorflow_environment_is_set() -> None:
-    tasks = (
-        TaskLaunch(0, "ps", 0, "node", (), ("true",)),
-        TaskLaunch(1, "worker", 0, "node", (), ("true",)),
-        TaskLaunch(2, "worker", 1, "node", (), ("true",)),
-    )
-    found = variables(replace(launch("job", "true"), tasks=tasks), rank=2)
-    assert json.loads(found["TF_CONFIG"]) == {
-        "cluster": {"ps": ["127.0.0.1:20001"], "worker": ["127.0.0.1:20002", "127.0.0.1:20003"]},
-        "task": {"type": "worker", "index": 1},
+def test_single_task_of_an_elastic_job_is_a_gang() -> None:
+    found = variables(launch("job", "true", is_elastic=True))
+    assert (found["RANK"], found["WORLD_SIZE"], found["PET_NNODES"]) == ("0", "1", "1")
+
+
+def test_cards_of_a_task_decide_who_starts_processes() -> None:
+    def gang(cards: tuple[str, ...]) -> Launch:
+        tasks = [TaskLaunch(rank, "worker", rank, "node", cards, ("true",)) for rank in range(2)]
+        return replace(launch("job", "true"), tasks=tuple(tasks))
+
+    assert variables(gang(("a",)), 1)["LOCAL_RANK"] == "0"
+    assert "LOCAL_RANK" not in variables(gang(("a", "b")), 1)
+
+
+def test_settings_of_libraries_on_this_machine_are_passed_on() -> None:
+    """A machine whose Open MPI needs OMPI_MCA_plm runs Lightning only with it, which asks MPI for its size."""
+    settings = {
+        "OMPI_MCA_plm": "isolated",
+        "UCX_TLS": "tcp",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "CUDA_HOME": "/usr/local/cuda",
     }
+    found = variables(launch("job", "true"), own=SERVICE_ENV | settings | {"OMPI_COMM_WORLD_RANK": "3"})
+    assert {name: found.get(name) for name in settings} == settings
+    assert "OMPI_COMM_WORLD_RANK" not in found, "the service may have been started by an MPI program"
 
 
 def test_only_selected_variables_of_the_service_are_passed_on() -> None:
     found = variables(launch("job", "true"))
     assert (found["PATH"], found["HOME"], found["LC_ALL"], found["TZ"]) == ("/bin", "/home/me", "C", "UTC")
     assert not {"AWS_SECRET", "PYTHONPATH"} & found.keys()
+
+
+def test_user_variables_override_those_of_frameworks() -> None:
+    found = variables(launch("job", "true", "true", env={"MASTER_PORT": "7"}, secrets={"LOCAL_RANK": "8"}))
+    assert (found["MASTER_PORT"], found["LOCAL_RANK"], found["RANK"]) == ("7", "8", "0")
 
 
 def test_user_variables_override_the_service_but_not_gpusquad() -> None:
@@ -107,13 +129,13 @@ def test_user_variables_override_the_service_but_not_gpusquad() -> None:
 
 def test_tasks_see_the_environment(bench: Bench, home: Path) -> None:
     seen = bench.folder / "seen"
-    bench.launch(
-        "job", f"env -0 | tr '\\0' '\\n' > {seen}", env={"WORD": "낱말 \udcff"}, secrets={"KEY": "very secret"}
-    )
+    command = f"env -0 | tr '\\0' '\\n' > {seen}; cp $GPUSQUAD_HOSTFILE {seen}.hosts"
+    bench.launch("job", command, "true", env={"WORD": "낱말 \udcff"}, secrets={"KEY": "very secret"})
     assert bench.reports.ended("job").how == "succeeded"
     found = dict(line.split("=", 1) for line in lines(seen))
     assert (found["WORD"], found["KEY"], found["RANK"]) == ("낱말 \udcff", "very secret", "0")
     assert int(found["MASTER_PORT"]) > 1024
+    assert lines(Path(f"{seen}.hosts")) == ["localhost slots=2"]
     assert Path(found["GPUSQUAD_CHECKPOINT_DIR"]).is_dir()
     assert Path(found["GPUSQUAD_PROGRESS"]).parent.is_dir()
 
@@ -135,7 +157,7 @@ def test_folders_are_private(bench: Bench, home: Path, part: str) -> None:
 def test_running_gangs_have_different_master_ports(bench: Bench) -> None:
     seen = bench.folder / "seen"
     for number in range(10):
-        bench.launch(f"job{number}", f"echo $MASTER_PORT >> {seen}; sleep 0.5")
+        bench.launch(f"job{number}", f"echo $MASTER_PORT >> {seen}; sleep 0.5", "sleep 0.5")
     for number in range(10):
         bench.reports.ended(f"job{number}")
     assert len(set(lines(seen))) == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpusquad.kube.names import HOST_FILE, MACHINE_FILE
 from gpusquad.kube.objects import Object
 
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations", "creationTimestamp",
@@ -56,4 +57,5 @@ def _shrink_metadata(item: Object) -> None:
     item["metadata"] = {name: metadata[name] for name in _METADATA if name in metadata}
     annotations = metadata.get("annotations")
     if annotations:
-        annotations.pop(_LAST_APPLIED, None)
+        for name in (_LAST_APPLIED, HOST_FILE, MACHINE_FILE):
+            annotations.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.core.ports import AttemptEnded, AttemptStarted, TaskEnd
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, TaskEnd, TaskUsage
 from gpusquad.engines.local import claim, processes, status, stop_file
 from gpusquad.engines.local.names import Key
 from gpusquad.engines.local.run_folder import RunFolder
@@ -86,7 +86,11 @@ def started(key: Key, known: dict) -> AttemptStarted:
 
 def ended(key: Key, end: dict) -> AttemptEnded:
     first = None if end["first"] is None else TaskEnd(**end["first"])
-    return AttemptEnded(*key, end["how"], end["cause"], first, end["never_started"], end.get("at_us"))
+    used = end.get("usage")
+    return AttemptEnded(
+        *key, end["how"], end["cause"], first, end["never_started"], end.get("at_us"),
+        usage=None if used is None else TaskUsage(**used),
+    )  # fmt: skip
 
 
 def has_started(known: dict) -> bool:

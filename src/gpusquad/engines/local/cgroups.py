@@ -88,6 +88,10 @@ class TaskCgroups:
         """Number of the task's processes that the kernel killed for lack of memory."""
         return max((_oom_kills(self._path(base, task)) for base in self._bases), default=0)
 
+    def peak_bytes(self, task: int) -> int:
+        """Peak memory of the task's processes, file caches included. 0: unknown."""
+        return max((_peak_bytes(self._path(base, task)) for base in self._bases), default=0)
+
     def remove(self) -> None:
         """Remove the groups once they are empty."""
         for folder in self._paths():
@@ -203,6 +207,14 @@ def _oom_kills(folder: str) -> int:
             key, _, value = line.partition(" ")
             if key == "oom_kill":
                 return int(value)
+    return 0
+
+
+def _peak_bytes(folder: str) -> int:
+    for name in ("memory.peak", "memory.max_usage_in_bytes"):  # version 2, version 1
+        value = read(folder, name).strip()
+        if value.isdecimal():
+            return int(value)
     return 0
 
 

@@ -1,12 +1,15 @@
-"""The folders of a launch: private, or passable for the user its tasks run as."""
+"""The folders of a launch: private, or passable for the user its tasks run as. And the host files of a gang."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpusquad.core.ports import Launch
+from gpusquad.engines.frameworks import Gang
+from gpusquad.engines.local.environment import gang_of
 from gpusquad.engines.local.names import checkpoint_path, run_folder
 from gpusquad.engines.local.run_folder import make_private
 
@@ -30,6 +33,18 @@ def make(launch: Launch, home: Path) -> None:
         _open_way(home, Path(checkpoints).parent)
         for given in (folder.progress, checkpoints):
             os.chown(given, *launch.run_as, follow_symlinks=False)
+
+
+def write_host_files(launch: Launch, home: Path, ports: Sequence[int]) -> None:
+    """For the launchers of a gang's programs. Any user who can pass the run folder may read them."""
+    gang = gang_of(launch, home, ports)
+    if not isinstance(gang, Gang):
+        return
+    for name, text in gang.files.items():
+        path = os.path.join(gang.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o644)
 
 
 def _open_way(home: Path, folder: Path) -> None:

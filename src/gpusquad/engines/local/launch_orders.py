@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpusquad.core.ports import Launch, TaskLaunch
+from gpusquad.engines.frameworks import Alone, Gang
 from gpusquad.engines.local import environment
 from gpusquad.engines.local.names import checkpoint_path, run_path
 from gpusquad.engines.local.shares import NO_PARTS, ShareEnvironment
@@ -58,6 +59,7 @@ def check(launch: Launch) -> None:
 
 def encode(launch: Launch, ports: Sequence[int], around: LaunchContext, parts: ShareEnvironment = NO_PARTS) -> bytes:
     """Complete once the end mark is there."""
+    gang = environment.gang_of(launch, around.home, ports)
     log_bytes, segment_bytes = around.limits.of_task(len(launch.tasks))
     folder = run_path(around.home, launch.job_id, launch.attempt)
     body = {
@@ -71,20 +73,18 @@ def encode(launch: Launch, ports: Sequence[int], around: LaunchContext, parts: S
         "log_bytes": log_bytes,
         "log_segment_bytes": segment_bytes,
         "notes": list(parts.notes),
-        "tasks": [_task(launch, task, ports, around, parts) for task in launch.tasks],
+        "tasks": [_task(launch, task, gang, around, parts) for task in launch.tasks],
     }
     return json.dumps(body).encode() + END_MARK
 
 
-def _task(
-    launch: Launch, task: TaskLaunch, ports: Sequence[int], around: LaunchContext, parts: ShareEnvironment
-) -> dict:
+def _task(launch: Launch, task: TaskLaunch, gang: Gang | Alone, around: LaunchContext, parts: ShareEnvironment) -> dict:
     part = parts.env.get(task.index, {})
     return {
         "rank": task.index,
         "label": f"{task.role} {task.role_index}",
         "command": list(task.command),
-        "env": environment.variables(launch, task, around.home, ports, around.own, around.uuid_of, part),
+        "env": environment.variables(launch, task, around.home, gang, around.own, around.uuid_of, part),
         "cpu_milli": task.cpu_milli,
         "memory_bytes": task.memory_bytes,
     }

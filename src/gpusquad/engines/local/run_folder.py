@@ -15,6 +15,7 @@ class RunFolder:
     | stop.json | blank, or the reason and the grace time of a stop | the engine |
     | logs/TASK.START.log | output of the tasks | the supervisor |
     | progress/TASK | progress that a task reports | the task |
+    | hostfile, machinefile | hosts of a gang, for MPI and similar launchers | the engine |
     | keeper.log | error output of the supervisor | the supervisor |
     """
 

@@ -129,6 +129,7 @@ class Starter:
         folders.make(attempt.launch, self._around.home)
         if not attempt.ports:
             attempt.ports = self._ports.give(1 + len(attempt.launch.tasks))
+        folders.write_host_files(attempt.launch, self._around.home, attempt.ports)
         attempt.order = launch_orders.encode(attempt.launch, attempt.ports, self._around, attempt.parts or NO_PARTS)
         return spawn.spawn(attempt.folder)
 

@@ -8,7 +8,7 @@ A status is a dict:
 - ``tasks``: [[pid, start ticks], ...] by rank, once they exist, and their ``boot_id``
 - ``groups``: the control groups that hold them, as `cgroups.TaskCgroups` writes them
 - ``ports``: of the gang; ``grace_s``: from its launch; ``limits_note``: what could not be done as requested
-- ``end``: ``{how, cause, first, never_started, at_us}`` as `core.ports.AttemptEnded`;
+- ``end``: ``{how, cause, first, never_started, at_us, usage}`` as `core.ports.AttemptEnded`;
   provisional until the phase is ended
 - ``logs``: [[bytes written by the task, bytes of them not kept], ...] by rank, when ended
 """

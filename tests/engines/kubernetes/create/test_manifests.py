@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -153,19 +154,64 @@ def test_ranks_and_master_address_are_in_the_environment():
     assert learner["WORLD_SIZE"]["value"] == "4"
     assert learner["MASTER_ADDR"]["value"] == actor["MASTER_ADDR"]["value"] == "rl-01234567-learner-0.rl-01234567"
     assert "RANK" not in actor, "the shell computes it"
-    command = plan.jobs[1]["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert expanded(command[2]).startswith("RANK=$((1+JOB_COMPLETION_INDEX));")
-    tensorflow = json.loads(actor["TF_CONFIG"]["value"].replace("$(GPUSQUAD_INDEX)", "2"))
-    assert tensorflow["task"] == {"type": "actor", "index": 2}
-    assert tensorflow["cluster"]["actor"][2] == "rl-01234567-actor-2.rl-01234567:2222"
+    assert "LOCAL_RANK" not in learner, "only the programs know which tasks form a world"
+    found = shell_variables(plan, 1, index=2)
+    assert (found["RANK"], found["GPUSQUAD_TASK"], found["JAX_PROCESS_ID"]) == ("3", "3", "3")
 
 
-def test_gpusquad_variables_override_the_users():
-    job = single_task_job()
-    plan = plan_of(JobObjectRequest(job, MARK, (TaskProgram(("x",), {"RANK": "7", "A": "$(B)"}),)), SETTINGS)
+def test_tensorflow_indexes_count_over_the_roles_that_are_workers():
+    roles = (Role("learner", 1, Request(gpus=1)), Role("actor", 3, Request(cpu_milli=100)))
+    plan = plan_of(object_request(Job("-", roles, name="rl")), SETTINGS)
+    learner = json.loads({entry["name"]: entry for entry in env_of(plan)}["TF_CONFIG"]["value"])
+    actor = json.loads(shell_variables(plan, 1, index=2)["TF_CONFIG"])
+    assert (learner["task"], actor["task"]) == ({"type": "worker", "index": 0}, {"type": "worker", "index": 3})
+    assert learner["cluster"] == actor["cluster"]
+    assert actor["cluster"]["worker"][3] == "rl-01234567-actor-2.rl-01234567:2222"
+
+
+def test_pods_of_one_role_get_the_conventions_of_launchers():
+    plan = plan_of(object_request(Job("-", (Role("task", 2, Request(gpus=4)),), name="ddp")), SETTINGS)
+    found = {entry["name"]: entry for entry in env_of(plan)}
+    assert {found[name]["value"] for name in ("PET_NNODES", "PL_TRAINER_NUM_NODES", "WORLD_SIZE")} == {"2"}
+    assert found["PET_NPROC_PER_NODE"]["value"] == "4"
+    assert found["RANK"] == {"name": "RANK", **{key: found["PET_NODE_RANK"][key] for key in ("valueFrom",)}}
+    assert "LOCAL_RANK" not in found
+    config = json.loads(found["TF_CONFIG"]["value"].replace("$(GPUSQUAD_INDEX)", "1"))
+    assert config["task"] == {"type": "worker", "index": 1}
+
+
+def test_pods_of_a_gang_mount_their_host_files():
+    plan = plan_of(object_request(Job("-", (Role("task", 2, Request(gpus=4)),), name="mpi")), SETTINGS)
+    template = plan.jobs[0]["spec"]["template"]
+    annotations, spec = template["metadata"]["annotations"], template["spec"]
+    hosts = [f"mpi-01234567-{index}.mpi-01234567" for index in (0, 1)]
+    assert annotations["gpusquad.io/hostfile"] == "".join(f"{host} slots=4\n" for host in hosts)
+    [volume], [mount] = spec["volumes"], spec["containers"][0]["volumeMounts"]
+    assert mount["name"] == volume["name"]
+    files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volume["downwardAPI"]["items"]}
+    assert files["hostfile"] == "metadata.annotations['gpusquad.io/hostfile']"
+    found = {entry["name"]: entry.get("value") for entry in env_of(plan)}
+    assert found["OMPI_MCA_orte_default_hostfile"] == f"{mount['mountPath']}/hostfile"
+
+
+def test_single_pod_gets_nothing_of_a_gang():
+    plan = plan_of(object_request(single_task_job()), SETTINGS)
+    names = {entry["name"] for entry in env_of(plan)}
+    assert {name for name in names if not name.startswith("GPUSQUAD_")} == {"PYTHONUNBUFFERED"}
+    assert "volumes" not in plan.jobs[0]["spec"]["template"]["spec"]
+
+
+def test_user_variables_override_those_of_frameworks_only():
+    env = {"RANK": "7", "MASTER_PORT": "1", "GPUSQUAD_TASK": "8", "A": "$(B)"}
+    roles = (Role("learner", 1, Request(gpus=1)), Role("actor", 2, Request(gpus=1)))
+    request = JobObjectRequest(Job("-", roles, name="rl"), MARK, (TaskProgram(("x",), env),) * 2, image="train:1")
+    plan = plan_of(request, SETTINGS)
     values = [(entry["name"], entry.get("value")) for entry in env_of(plan)]
     assert ("A", "$$(B)") in values
-    assert [value for name, value in values if name == "RANK"] == ["0"]
+    assert [value for name, value in values if name in env] == ["7", "1", "$$(B)", "0"]
+    found = shell_variables(plan, 1, index=1)
+    assert (found["GPUSQUAD_TASK"], found["JAX_PROCESS_ID"]) == ("2", "2")
+    assert "RANK" not in found
 
 
 def test_share_becomes_one_gpu_with_memory_and_sm_limits():
@@ -229,6 +275,17 @@ def test_removed_attributes_remove_their_annotations():
 
 def single_task_job() -> Job:
     return Job("-", (Role("task", 1, Request(gpus=1)),), name="one")
+
+
+def shell_variables(plan: JobManifests, number: int, index: int) -> dict[str, str]:
+    """Variables that the shell of a pod sets before it starts the command."""
+    container = plan.jobs[number]["spec"]["template"]["spec"]["containers"][0]
+    given = {entry["name"]: expanded(entry["value"]) for entry in container["env"] if "value" in entry}
+    given["JOB_COMPLETION_INDEX"] = str(index)
+    command = [expanded(word) for word in container["command"][:4]]
+    shown = subprocess.run([*command, "env", "-0"], env=given, capture_output=True, text=True, check=True).stdout
+    found = dict(entry.split("=", 1) for entry in shown.rstrip("\0").split("\0"))
+    return {name: value for name, value in found.items() if given.get(name) != value}
 
 
 def env_of(plan: JobManifests, number: int = 0) -> list[Object]:

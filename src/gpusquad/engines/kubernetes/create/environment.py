@@ -6,21 +6,22 @@ checkpoints, and the device plugin names the cards.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.core.job_objects import JobObjectRequest
+from gpusquad.engines.frameworks import Gang, Member
 from gpusquad.engines.kubernetes.create.names import host_name
 from gpusquad.kube.objects import Object
 
 MASTER_PORT = 29500
 """Torchrun's default. Every pod has its own address, so all gangs can use the same port."""
 _TASK_PORT = 2222
-_MAX_TF_CONFIG_TASKS = 256
-"""For larger gangs the list of all addresses would exceed the size limit of a variable."""
+HOST_FILES = "/etc/gpusquad"
+"""Folder in the container with the files of `Gang.files`."""
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-_NUMBERED = 'RANK=$(({first}+JOB_COMPLETION_INDEX)); GPUSQUAD_TASK=$RANK; export RANK GPUSQUAD_TASK; exec "$@"'
+_TF_HEAD = "GPUSQUAD_TF_CONFIG_HEAD"
+"""``TF_CONFIG`` without what the shell of the task computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class RoleRanks:
     job: str
     first: int
     count: int
+    cards: int = 0
+    """Of each task."""
 
 
 def literal(text: str) -> str:
@@ -38,21 +41,40 @@ def literal(text: str) -> str:
     return text.replace("$", "$$") if "$(" in text or "$$" in text else text
 
 
-def command_of(ranks: RoleRanks, command: Sequence[str]) -> list[str]:
-    """The command as given. If a rank has to be computed, a shell starts it, which the image must contain."""
+def gang_of(all_ranks: Sequence[RoleRanks], group: str) -> Gang | None:
+    """The tasks as their programs see each other. None: the program runs alone."""
+    members = [
+        Member(ranks.role, host_name(ranks.job, index, group), _TASK_PORT, ranks.cards)
+        for ranks in all_ranks
+        for index in range(ranks.count)
+    ]
+    return Gang(members, MASTER_PORT, HOST_FILES) if len(members) > 1 else None
+
+
+def command_of(ranks: RoleRanks, gang: Gang | None, command: Sequence[str], set_names: Collection[str]) -> list[str]:
+    """The command as given. If a rank has to be computed, a shell starts it, which the image must contain.
+    ``set_names``: variables that the user sets, which keep their values."""
     words = [literal(word) for word in command]
-    if not _adds_up(ranks):
+    if gang is None or not _adds_up(ranks):
         return words
-    return ["/bin/sh", "-c", literal(_NUMBERED.format(first=ranks.first)), "sh", *words]
+    values = {"GPUSQUAD_TASK": f"$(({ranks.first}+JOB_COMPLETION_INDEX))"}
+    values |= {name: "$GPUSQUAD_TASK" for name in gang.rank_names if name not in set_names}
+    if _tensorflow_adds_up(ranks, gang) and "TF_CONFIG" not in set_names:
+        first = gang.tensorflow_tasks[ranks.first].index
+        values["TF_CONFIG"] = f'"${_TF_HEAD}$(({first}+JOB_COMPLETION_INDEX))}}}}"'
+    script = "; ".join(f"export {name}={value}" for name, value in values.items())
+    return ["/bin/sh", "-c", literal(f'{script}; exec "$@"'), "sh", *words]
 
 
-def variables(wanted: JobObjectRequest, job_id: str, ranks: RoleRanks, all_ranks: Sequence[RoleRanks], group: str,
-              env: Mapping[str, str], secret: str) -> list[Object]:  # fmt: skip
-    """gpusquad's variables take precedence over the user's, as on one machine."""
-    ours = {**_about_job(wanted, job_id, ranks), **_about_gang(ranks, all_ranks, group)}
-    given = {"PYTHONUNBUFFERED": "1", **{name: literal(value) for name, value in env.items()}}
+def variables(wanted: JobObjectRequest, job_id: str, ranks: RoleRanks, gang: Gang | None, env: Mapping[str, str],
+              secret: str) -> list[Object]:  # fmt: skip
+    """The user's variables take precedence over those of frameworks, and gpusquad's own over the user's."""
+    ours = _about_job(wanted, job_id, ranks)
+    given = {name: literal(value) for name, value in env.items()}
+    of_frameworks = {"PYTHONUNBUFFERED": _is("1"), **(_about_gang(ranks, gang) if gang is not None else {})}
     return [
         {"name": "GPUSQUAD_INDEX", **_INDEX_FIELD},  # first, because others refer to it
+        *({"name": n, **what} for n, what in of_frameworks.items() if n not in given and n not in wanted.secrets),
         *({"name": name, "value": value} for name, value in given.items() if name not in ours),
         *({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": name}}} for name in wanted.secrets),
         *({"name": name, **what} for name, what in ours.items()),
@@ -68,30 +90,35 @@ def _about_job(wanted: JobObjectRequest, job_id: str, ranks: RoleRanks) -> dict[
         "GPUSQUAD_JOB": _is(job_id),
         "GPUSQUAD_JOB_NAME": _is(literal(wanted.job.name)),
         "GPUSQUAD_ROLE": _is(literal(ranks.role)),
+        "GPUSQUAD_TASKS": _is(str(wanted.job.tasks)),
         **({} if rank is None else {"GPUSQUAD_TASK": rank}),
     }
 
 
-def _about_gang(ranks: RoleRanks, all_ranks: Sequence[RoleRanks], group: str) -> dict[str, Object]:
-    rank, tasks = _rank(ranks), sum(other.count for other in all_ranks)
-    found = {
-        "WORLD_SIZE": _is(str(tasks)),
-        "LOCAL_RANK": _is("0"),  # a pod sees only its own cards
-        "LOCAL_WORLD_SIZE": _is("1"),
-        "MASTER_ADDR": _is(host_name(all_ranks[0].job, 0, group) if tasks > 1 else "127.0.0.1"),
-        "MASTER_PORT": _is(str(MASTER_PORT)),
-        **({} if rank is None else {"RANK": rank}),
+def _about_gang(ranks: RoleRanks, gang: Gang) -> dict[str, Object]:
+    rank = _rank(ranks)
+    return {
+        **{name: _is(literal(value)) for name, value in gang.without_rank(ranks.first).items()},
+        **({} if rank is None else dict.fromkeys(gang.rank_names, rank)),
+        **_tensorflow(ranks, gang),
     }
-    return {**found, "TF_CONFIG": _is(_tensorflow(ranks, all_ranks, group))} if tasks <= _MAX_TF_CONFIG_TASKS else found
 
 
-def _tensorflow(ranks: RoleRanks, all_ranks: Sequence[RoleRanks], group: str) -> str:
-    cluster: dict[str, list[str]] = {}
-    for other in all_ranks:
-        hosts = [f"{host_name(other.job, index, group)}:{_TASK_PORT}" for index in range(other.count)]
-        cluster.setdefault(other.role, []).extend(hosts)
-    text = literal(json.dumps({"cluster": cluster, "task": {"type": ranks.role}}))
-    return f'{text[:-2]}, "index": $(GPUSQUAD_INDEX)}}}}'
+def _tensorflow(ranks: RoleRanks, gang: Gang) -> dict[str, Object]:
+    head = literal(gang.tensorflow_head(ranks.first))
+    if not head:
+        return {}
+    if _tensorflow_adds_up(ranks, gang):
+        return {_TF_HEAD: _is(head)}
+    first = gang.tensorflow_tasks[ranks.first].index
+    index = str(first) if ranks.count == 1 else "$(GPUSQUAD_INDEX)"
+    return {"TF_CONFIG": _is(f"{head}{index}}}}}")}
+
+
+def _tensorflow_adds_up(ranks: RoleRanks, gang: Gang) -> bool:
+    """An earlier role has the same type, so the index of a pod in its role is not that of TensorFlow."""
+    head = gang.tensorflow_head(ranks.first)
+    return bool(head) and gang.tensorflow_tasks[ranks.first].index > 0 and _adds_up(ranks)
 
 
 def _rank(ranks: RoleRanks) -> Object | None:

@@ -6,12 +6,13 @@ The Jobs are equal owners of the Service and the Secret, which are deleted with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpusquad.core.job_objects import JobObjectRequest, TaskProgram
+from gpusquad.engines.frameworks import HOSTFILE, MACHINEFILE, Gang
 from gpusquad.engines.kubernetes.create.annotations import job_annotations
-from gpusquad.engines.kubernetes.create.environment import RoleRanks, command_of, variables
+from gpusquad.engines.kubernetes.create.environment import HOST_FILES, RoleRanks, command_of, gang_of, variables
 from gpusquad.engines.kubernetes.create.names import group_name, job_names
 from gpusquad.engines.kubernetes.parse.groups import GroupKey
 from gpusquad.engines.kubernetes.parse.ids import job_id
@@ -26,7 +27,9 @@ from gpusquad.kube.names import (
     GROUP_SIZE,
     HAMI_USE_CARD,
     HAMI_USE_MODEL,
+    HOST_FILE,
     ISOLATION,
+    MACHINE_FILE,
     ROLE,
     SCHEDULER,
     SUBMISSION,
@@ -73,7 +76,7 @@ def plan_of(wanted: JobObjectRequest, settings: ManifestSettings) -> JobManifest
     group = group_name(job.name, wanted.mark)
     all_ranks = ranks_of(wanted, group)
     resulting_id = id_of(namespace, group)
-    own = _ManifestBuilder(wanted, settings, namespace, group, resulting_id, all_ranks)
+    own = _ManifestBuilder(wanted, settings, namespace, group, resulting_id, gang_of(all_ranks, group))
     programs = zip(all_ranks, job.roles, wanted.programs, strict=True)
     beside = [*([own.service()] if job.tasks > 1 else ()), *([own.secret()] if wanted.secrets else ())]
     return JobManifests(
@@ -93,7 +96,7 @@ def id_of(namespace: str, group: str) -> str:
 def ranks_of(wanted: JobObjectRequest, group: str) -> list[RoleRanks]:
     roles, first, all_ranks = wanted.job.roles, 0, []
     for role, name in zip(roles, job_names(group, [role.name for role in roles]), strict=True):
-        all_ranks.append(RoleRanks(role.name, name, first, role.count))
+        all_ranks.append(RoleRanks(role.name, name, first, role.count, role.request.cards))
         first += role.count
     return all_ranks
 
@@ -126,7 +129,7 @@ class _ManifestBuilder:
     namespace: str
     group: str
     resulting_id: str
-    all_ranks: Sequence[RoleRanks]
+    gang: Gang | None
 
     def job(self, ranks: RoleRanks, request: Request, program: TaskProgram) -> Object:
         return {
@@ -169,6 +172,7 @@ class _ManifestBuilder:
             **({HAMI_USE_CARD: request.card} if request.card else {}),
             **({GPU_MIN_MEMORY: str(request.min_card_memory_bytes)} if request.min_card_memory_bytes else {}),
             **({ISOLATION: "isolated"} if request.share and request.share.isolation == "isolated" else {}),
+            **{_HOST_FILE_ANNOTATIONS[name]: text for name, text in self._host_files.items()},
         }
         return {"labels": {GROUP: self.group}, "annotations": annotations}
 
@@ -177,9 +181,10 @@ class _ManifestBuilder:
         container: Object = {
             "name": CONTAINER,
             "image": wanted.image or self.settings.image,
-            "command": command_of(ranks, program.command),
-            "env": variables(wanted, self.resulting_id, ranks, self.all_ranks, self.group, program.env, self.group),
+            "command": command_of(ranks, self.gang, program.command, {*program.env, *wanted.secrets}),
+            "env": variables(wanted, self.resulting_id, ranks, self.gang, program.env, self.group),
             "resources": resources_of(request),
+            **({"volumeMounts": [_HOST_FILES_MOUNT]} if self._host_files else {}),
             **({"workingDir": wanted.workdir} if wanted.workdir else {}),
         }
         return {
@@ -189,8 +194,27 @@ class _ManifestBuilder:
             "enableServiceLinks": False,
             **({"subdomain": self.group} if wanted.job.tasks > 1 else {}),
             "containers": [container],
+            **({"volumes": [_HOST_FILES_VOLUME]} if self._host_files else {}),
         }
 
+    @property
+    def _host_files(self) -> Mapping[str, str]:
+        return self.gang.files if self.gang is not None else {}
+
+
+_HOST_FILE_ANNOTATIONS = {HOSTFILE: HOST_FILE, MACHINEFILE: MACHINE_FILE}
+_HOST_FILES_NAME = "gpusquad-hosts"
+_HOST_FILES_MOUNT: Object = {"name": _HOST_FILES_NAME, "mountPath": HOST_FILES, "readOnly": True}
+_HOST_FILES_VOLUME: Object = {
+    "name": _HOST_FILES_NAME,
+    "downwardAPI": {
+        "items": [
+            {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{name}']"}}
+            for path, name in _HOST_FILE_ANNOTATIONS.items()
+        ]
+    },
+}
+"""From annotations of the pod, so that no object beside it is needed."""
 
 _FORGIVE_DISRUPTION: Object = {
     "action": "Ignore",

@@ -13,11 +13,13 @@ from gpusquad.kube.errors import MalformedField
 from gpusquad.kube.names import AGENT, CARDS, GPU, GPU_MEMORY_LABEL, GPU_MODEL_LABEL, RACK, UNPINNED
 from gpusquad.kube.objects import Object, annotations_of, key_of, labels_of, name_of
 from gpusquad.kube.quantity import milli_from_nanos, parse_quantity, units_from_nanos
+from gpusquad.model.card_faults import FaultClass
 from gpusquad.model.cluster import Card, ForeignUsage, Node
 
 PODS = "pods"
 _NOT_EXTRA = frozenset({"cpu", "memory"})
 _MAX_CARDS = 4096
+_MAX_CAUSE = 200
 _MIB = 1 << 20
 _log = logging.getLogger(__name__)
 
@@ -37,9 +39,16 @@ def node_of(item: Object) -> Node:
     )  # fmt: skip
 
 
-def broken_cards(item: Object) -> frozenset[str]:
-    """Cards that the agent reports as unusable."""
-    return frozenset(card["id"] for card in _published(item) or () if not card.get("ok", True))
+def broken_cards(item: Object) -> dict[str, tuple[str, FaultClass]]:
+    """Cards that the agent reports as unusable, with the cause and what it says about the card. Older agents report
+    neither."""
+    return {card["id"]: _fault_of(card) for card in _published(item) or () if not card.get("ok", True)}
+
+
+def _fault_of(card: Object) -> tuple[str, FaultClass]:
+    text = str(card.get("fault") or "its node's agent reports a fault")[:_MAX_CAUSE]
+    cause = "".join(sign if sign.isprintable() else " " for sign in text)
+    return cause, "doubtful" if card.get("fault_class") == "doubtful" else "card"
 
 
 def has_agent(item: Object) -> bool:

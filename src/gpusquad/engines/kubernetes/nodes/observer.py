@@ -12,6 +12,7 @@ from gpusquad.engines.kubernetes.filters import NodeMasks, PlacementRule, PodInd
 from gpusquad.engines.kubernetes.nodes.node import annotations_version, broken_cards, foreign_on, node_of
 from gpusquad.kube.names import ANNOTATIONS_VERSION, KNOWN, MEASURED_RATES
 from gpusquad.kube.objects import Object, name_of, uid_of
+from gpusquad.model.card_faults import FaultClass
 from gpusquad.model.cluster import Cluster, ForeignUsage, Node
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class ClusterObserver:
         self._foreign: dict[str, ForeignUsage] = {}
         self._stale: set[str] = set()
         """Nodes whose foreign usage may have changed."""
-        self._broken: dict[str, frozenset[str]] = {}
+        self._broken: dict[str, dict[str, tuple[str, FaultClass]]] = {}
         self._new_faults = False
         self._agents: set[str] = set()
         """Nodes with an agent that reports cards."""
@@ -70,12 +71,12 @@ class ClusterObserver:
         if self._items.pop(name, None) is not None:
             del self._nodes[name]
             self._foreign.pop(name, None)
-            self._note_broken(name, frozenset())
+            self._note_broken(name, {})
             self._note_agent(name, None)
             self._reshaped = True
 
-    def _note_broken(self, name: str, cards: frozenset[str]) -> None:
-        if self._broken.get(name, frozenset()) != cards:
+    def _note_broken(self, name: str, cards: dict[str, tuple[str, FaultClass]]) -> None:
+        if self._broken.get(name, {}) != cards:
             self._broken[name] = cards
             self._new_faults = True
 
@@ -159,7 +160,7 @@ class ClusterObserver:
         broken = None
         if self._new_faults:
             self._new_faults = False
-            broken = frozenset(card for cards in self._broken.values() for card in cards)
+            broken = {card: fault for cards in self._broken.values() for card, fault in cards.items()}
         return ClusterObserved(cluster, allowed, tuple(self._others()), broken)
 
     def _reshape_masks(self) -> None:

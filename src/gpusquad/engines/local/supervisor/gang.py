@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 
 from gpusquad.engines.local import processes
 from gpusquad.engines.local.cgroups import TaskCgroups
@@ -24,6 +25,12 @@ class Task:
         self.log = log
         self.code: int | None = None
         """Exit code; negative: a signal."""
+        self.cpu_s = 0.0
+        """CPU time of the process and of the descendants that it has waited for. Known at its end."""
+        self.largest_bytes = 0
+        """Peak memory of the largest of them."""
+        self.ran_s = 0.0
+        """Run time, from the barrier."""
 
 
 class ProcessGang:
@@ -36,6 +43,7 @@ class ProcessGang:
         self._logs = logs
         self._umask = umask
         self._go_child, self._go = os.pipe2(os.O_CLOEXEC)
+        self._released_s = 0.0
 
     def fork(self) -> None:
         """Fork all tasks; each stops at the barrier."""
@@ -49,6 +57,7 @@ class ProcessGang:
 
     def release(self) -> None:
         """Let all tasks run the users' programs."""
+        self._released_s = time.monotonic()
         os.write(self._go, child.GO * len(self.tasks))
 
     def identities(self) -> list[list[int]]:
@@ -64,13 +73,29 @@ class ProcessGang:
         by_pid = {task.pid: task for task in self.tasks if task.code is None}
         with contextlib.suppress(ChildProcessError):
             while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
                 if pid == 0:
                     break
                 if pid in by_pid:
-                    by_pid[pid].code = os.waitstatus_to_exitcode(status)
-                    ended.append(by_pid[pid])
+                    task = by_pid[pid]
+                    task.code = os.waitstatus_to_exitcode(status)
+                    task.cpu_s, task.largest_bytes = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+                    task.ran_s = time.monotonic() - self._released_s
+                    ended.append(task)
         return ended
+
+    def usage(self) -> dict | None:
+        """What the largest task used, as `core.ports.TaskUsage`. Call it before the control groups are removed. None:
+        no task has run.
+        """
+        over = [task for task in self.tasks if task.ran_s > 0.0]
+        if not self._released_s or not over:
+            return None
+        return {
+            "cpu_milli": max(round(1000 * task.cpu_s / task.ran_s) for task in over),
+            "largest_bytes": max(task.largest_bytes for task in over),
+            "group_bytes": max(self._groups.peak_bytes(task.order.rank) for task in over),
+        }
 
     def out_of_memory(self, task: Task) -> bool:
         return self._groups.oom_kills(task.order.rank) > 0

@@ -93,6 +93,7 @@ class Supervisor:
     def _finish(self, end: dict) -> None:
         self._note(cleanup.kill_everybody(self._gang, self._inbox, self._note))
         logs = cleanup.finish_logs(self._gang)
+        end = {**end, "usage": self._gang.usage()}
         self._groups.remove()
         self._record.write_end(end=end, logs=logs)
 
