@@ -41,7 +41,8 @@ def test_another_fault_restarts_the_recovery_time():
 def test_event_is_a_fault_even_if_the_card_answers_well():
     health = CardHealth(["A"])
     messages_of(health, repeat(healthy(), 0, 40))
-    assert health.fault("A", "Xid 79", 40.5) == [{"kind": "card_fault", "card": "A", "cause": "Xid 79"}]
+    fault = {"kind": "card_fault", "card": "A", "cause": "Xid 79", "class": "card"}
+    assert health.fault("A", "Xid 79", 40.5) == [fault]
     assert health.fault("A", "Xid 79", 50.5) == []
     assert messages_of(health, repeat(healthy(), 51, 100)) == [(81, "card_ok")]
 
@@ -54,7 +55,8 @@ def test_new_uncorrected_errors_are_a_fault_and_old_ones_are_not():
     health = CardHealth(["A"])
     assert messages_of(health, repeat(healthy(5), 0, 40)) == [(30, "card_ok")]
     (fault,) = health.see(healthy(7), 41)
-    assert fault == {"kind": "card_fault", "card": "A", "cause": "2 new uncorrected memory errors (ECC), 7 in all"}
+    assert fault == {"kind": "card_fault", "card": "A", "cause": "2 new uncorrected memory errors (ECC), 7 in all",
+                     "class": "card"}  # fmt: skip
     assert messages_of(health, repeat(healthy(7), 42, 100)) == [(72, "card_ok")]
     assert messages_of(health, repeat(healthy(0), 101, 200)) == []  # the driver was loaded again
 

@@ -35,7 +35,7 @@ def test_reading_has_all_fields(nvml):
     card_reading = reading(nvml)
     assert card_reading == CardReading(
         "GPU-0", 0.75, 0.4, 5 * 2**30, 80 * 2**30, 351.5, 700.0, 61.0, 1980, 3201, 3, 0,
-        ("power_cap", "hardware_thermal"), (), None,
+        ("power_cap", "hardware_thermal"), None, None, (), None,
     )  # fmt: skip
 
 
@@ -243,9 +243,10 @@ def test_card_is_failed_when_it_needs_a_reset(nvml, action, trouble):
 def watch(nvml):
     faults, arrived = [], threading.Event()
 
-    def on_fault(card, cause):
-        faults.append((card, cause))
-        arrived.set()
+    def on_fault(card, cause, kind):
+        faults.append((card, cause, kind))
+        if kind != "program":
+            arrived.set()
 
     events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0, "GPU-1": 1}, on_fault)
     yield SimpleNamespace(faults=faults, arrived=arrived, events=events)
@@ -255,15 +256,25 @@ def watch(nvml):
 def test_xids_are_reported(nvml, watch):
     nvml.raise_event(1, XID, 79)
     assert watch.arrived.wait(30)
-    assert watch.faults == [("GPU-1", "Xid 79")]
+    assert watch.faults == [("GPU-1", "Xid 79", "card")]
 
 
-def test_xids_caused_by_programs_are_not_card_faults(nvml, watch):
-    for xid in (13, 31, 43, 45, 63, 154):
+def test_xids_are_reported_with_what_they_say_about_the_card(nvml, watch):
+    for xid in (13, 31, 63, 154, 32):
         nvml.raise_event(0, XID, xid)
+    assert watch.arrived.wait(30)
+    nvml.raise_event(0, DOUBLE_BIT, 0)
+    watch.events.close()
+    assert watch.faults[:3] == [
+        ("GPU-0", "Xid 13", "program"), ("GPU-0", "Xid 31", "program"), ("GPU-0", "Xid 32", "doubtful")
+    ]  # fmt: skip
+    assert watch.faults[3:] in ([], [("GPU-0", "uncorrected memory error (double bit ECC)", "card")])
+
+
+def test_double_bit_error_is_the_cards(nvml, watch):
     nvml.raise_event(0, DOUBLE_BIT, 0)
     assert watch.arrived.wait(30)
-    assert watch.faults == [("GPU-0", "uncorrected memory error (double bit ECC)")]
+    assert watch.faults == [("GPU-0", "uncorrected memory error (double bit ECC)", "card")]
 
 
 def test_event_of_an_unknown_card_is_ignored(nvml, watch):
@@ -271,7 +282,7 @@ def test_event_of_an_unknown_card_is_ignored(nvml, watch):
     nvml.raise_event(7, XID, 79)
     nvml.raise_event(0, XID, 79)
     assert watch.arrived.wait(30)
-    assert watch.faults == [("GPU-0", "Xid 79")]
+    assert watch.faults == [("GPU-0", "Xid 79", "card")]
 
 
 def test_event_wait_is_retried_after_an_error(nvml, watch):
@@ -284,9 +295,9 @@ def test_event_wait_is_retried_after_an_error(nvml, watch):
 
 def test_fault_events_are_off_when_cards_do_not_support_them(nvml):
     nvml.fail("nvmlDeviceGetSupportedEventTypes", "NVML_ERROR_NOT_SUPPORTED")
-    events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause: None)
+    events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause, kind: None)
     assert not events.listening
     events.close()
     nvml.heal()
     nvml.fail("nvmlEventSetCreate", "NVML_ERROR_NOT_SUPPORTED")
-    assert not FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause: None).listening
+    assert not FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause, kind: None).listening

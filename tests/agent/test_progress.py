@@ -22,6 +22,8 @@ LINES = {
     "Epoch 3:  20%|██        | 12/60 [00:03<00:12,  3.90it/s, v_num=0]": P(192, None),
     "Epoch 3/9:  20%|██        | 12/60 [00:03<00:12,  3.90it/s, v_num=0]": P(192, 600),
     "Epoch 3/9 ━━━━━━━━━━━━━━━━ 12/60 0:00:03 • 0:00:12 3.90it/s v_num: 0": P(192, 600),
+    "Epoch 0/1  ━━━━━━━━━━━━━━━━ 20/40 0:00:01 • 0:00:01 1302.26it/s ": P(20, 80),
+    "Epoch 1/1  ━━━━━━━━━━━━━━━━ 40/40 0:00:00 • -:--:-- 1302.26it/s ": P(80, 80),
     # Hugging Face Trainer: the bar counts all steps
     " 12%|█▎        | 125/1000 [01:02<07:18,  2.00it/s]": P(125, 1000),
     "{'loss': 0.6931, 'grad_norm': 1.2, 'learning_rate': 4.5e-05, 'epoch': 0.5}": None,
@@ -34,6 +36,25 @@ LINES = {
     "45/100 ━━━━━━━━━━━━━━━━━━━━ 1s 30ms/step - loss: 0.5": P(45, 100),
     "\x08\x08\x08\x08\r 46/100 [============>.................] - ETA: 3s": P(46, 100),
     "     45/Unknown 3s 30ms/step - loss: 0.5": P(45, None),
+    "40/40 - 1s - 24ms/step - loss: 4.2923 - val_loss: 1.8243": P(40, 40),
+    "118/1875 [>.............................] - ETA: 3s - loss: 0.5": P(118, 1875),
+    # DeepSpeed: its throughput timer, and its log of each step
+    "steps: 10 loss: 64.5621 iter time (s): 0.002 samples/sec: 8432.711": P(10, None),
+    "[2026-01-02 03:04:05,678] [INFO] [logging.py:107:log_dist] [Rank 0] step=10, skipped=0, lr=[0.01]": P(10, None),
+    "[Rank 0] epoch=0/micro_step=20/global_step=20, RunningAvgSamplesPerSec=8432.7": P(20, None),
+    # Ray
+    "Training finished iteration 3 at 2026-01-02 03:04:05. Total running time: 10s": P(3, None),
+    "│ training_iteration                              3 │": P(3, None),
+    # JAX and Flax print their own
+    "step 100/1000, loss 0.000000": P(100, 1000),
+    "train step: 100, loss: 0.0721": P(100, None),
+    "completed step: 100, seconds: 5.912, TFLOP/s/device: 42.1, loss: 9.1": P(100, None),
+    # MMEngine: a validation has its own bar
+    "Epoch(train)  [2][ 50/100]  lr: 1.0e-02  eta: 0:01:02": P(250, None),
+    # settings are not steps
+    "total steps: 1000": None,
+    "warmup steps: 10 loss scale: 65536": None,
+    "  Total optimization steps = 1,000": None,
     # plain text
     "step 45/100": P(45, 100),
     "Step: 45 / 100, loss 0.1": P(45, 100),

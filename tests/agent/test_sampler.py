@@ -82,14 +82,17 @@ def test_samples_message_has_every_field(tmp_path):
             "id": "A", "utilisation_ratio": 0.5, "memory_utilisation_ratio": None, "memory_used_bytes": None,
             "memory_total_bytes": None, "power_w": 90.0, "power_limit_w": 700.0, "idle_power_w": 90.0,
             "temperature_c": None, "sm_clock_mhz": None, "memory_clock_mhz": None, "ecc_corrected": None,
-            "ecc_uncorrected": None, "throttle": ["power_cap"],
+            "ecc_uncorrected": None, "throttle": ["power_cap"], "received_bytes_s": None, "idle_received_bytes_s": None,
             "processes": [{"pid": 7, "memory_bytes": 100, "name": "python", "job": "J1", "attempt": 2}],
         }
     ]  # fmt: skip
     assert message["runs"] == [
         {
             "job": "J1", "attempt": 2, "last_output_us": None, "log_bytes": 0, "step": None, "total": None,
-            "progress_at_us": None, "cpu_ratio": None, "rss_bytes": 0, "gpu_ratio": 0.5,
+            "progress_at_us": None, "reported_us": None, "new_us": None, "repeated": 0, "same_step": 0,
+            "same_step_us": None, "nan_us": None, "nan_lines": 0, "has_losses": False, "waits": None,
+            "waits_detail": "", "stopped_us": None, "stopped_detail": "", "disk_bytes": None,
+            "sample": (), "stacks": (), "tasks": 0, "cpu_ratio": None, "rss_bytes": 0, "gpu_ratio": 0.5,
         }
     ]  # fmt: skip
 
@@ -107,7 +110,7 @@ def test_idle_power_is_the_lowest_reading():
 def test_faults_come_before_the_samples():
     cards = FakeInventory(CardReading("A", trouble="gone"), CardReading("B"))
     fault, samples = sampler_of(cards).sample(())
-    assert fault == {"kind": "card_fault", "card": "A", "cause": "gone"}
+    assert fault == {"kind": "card_fault", "card": "A", "cause": "gone", "class": "card"}
     assert "trouble" not in samples["cards"][0]
 
 

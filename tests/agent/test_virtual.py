@@ -72,10 +72,10 @@ def test_unreported_values_are_none():
 
 def test_fault_is_reported_on_every_virtual_card():
     inner, faults = OneCardInventory(), []
-    VirtualInventory(inner, 3).watch(lambda card, cause: faults.append((card, cause)))
+    VirtualInventory(inner, 3).watch(lambda *fault: faults.append(fault))
     assert inner.on_fault is not None
-    inner.on_fault("GPU-a", "Xid 79")
-    assert faults == [(f"GPU-a.{n}of3", "Xid 79") for n in (1, 2, 3)]
+    inner.on_fault("GPU-a", "Xid 79", "card")
+    assert faults == [(f"GPU-a.{n}of3", "Xid 79", "card") for n in (1, 2, 3)]
 
 
 def test_simulated_cards_can_be_divided_too(tmp_path):

@@ -18,6 +18,7 @@ from gpusquad.agent.health import WELL_FOR_S
 from gpusquad.agent.inventory import Inventory, SourceUnavailable
 from gpusquad.agent.no_cards import NoCards
 from gpusquad.agent.nvml import NvmlInventory
+from gpusquad.agent.quiet_runs import QUIET_S
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.virtual import divided
 from gpusquad.model.errors import Invalid
@@ -36,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     out = _private_stdout()
     try:
-        agent = Agent(_inventory(options), sys.stdin.buffer, out, options.every, options.recover_after)
+        agent = Agent(
+            _inventory(options), sys.stdin.buffer, out, options.every, options.recover_after, options.quiet_after
+        )
         threading.Thread(target=agent.exit_if_stuck, name="watchdog", daemon=True).start()
         agent.run()
     except (SourceUnavailable, Invalid) as error:
@@ -59,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
         default=WELL_FOR_S,
         metavar="SECONDS",
         help="how long a card must answer well before it is used again",
+    )
+    parser.add_argument(
+        "--quiet-after",
+        type=_seconds,
+        default=QUIET_S,
+        metavar="SECONDS",
+        help="look closer at runs that have printed nothing new for this long",
     )
     parser.add_argument("--expect", default="", metavar="IDS", help="cards that were here before, with commas")
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process does")

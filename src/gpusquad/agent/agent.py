@@ -12,8 +12,11 @@ from typing import Any, BinaryIO
 from gpusquad.agent.health import WELL_FOR_S, CardHealth
 from gpusquad.agent.inventory import Inventory, SourceUnavailable
 from gpusquad.agent.machine import this_machine
+from gpusquad.agent.quiet_runs import QUIET_S, QuietRuns
 from gpusquad.agent.sampler import Sampler, inventory_message
-from gpusquad.agent.wire import WatchedRun, encode, read_runs
+from gpusquad.agent.self_test import CardTests
+from gpusquad.agent.wire import WatchedRun, encode, read_runs, read_tests
+from gpusquad.model.card_faults import FaultClass
 
 _LONGEST_LINE = 64 * 2**20
 _PATIENCE_S = 2.0
@@ -24,14 +27,21 @@ class Agent:
     """Two streams of JSON lines around an inventory."""
 
     def __init__(
-        self, inventory: Inventory, told: BinaryIO, out: BinaryIO, every_s: float = 1.0, well_for_s: float = WELL_FOR_S
+        self,
+        inventory: Inventory,
+        told: BinaryIO,
+        out: BinaryIO,
+        every_s: float = 1.0,
+        well_for_s: float = WELL_FOR_S,
+        quiet_s: float = QUIET_S,
     ) -> None:
         self._inventory = inventory
         self._told = told
         self._out = out
         self._every_s = every_s
         self._health = CardHealth([card.id for card in inventory.cards], well_for_s)
-        self._sampler = Sampler(inventory, self._health)
+        self._tests = CardTests(inventory.tester)
+        self._sampler = Sampler(inventory, self._health, tests=self._tests, quiet=QuietRuns(quiet_s=quiet_s))
         self._runs: tuple[WatchedRun, ...] = ()
         self._ending = threading.Event()
         self._writing = threading.Lock()
@@ -70,14 +80,15 @@ class Agent:
             # The next reading may succeed, and monitoring must not fail before the jobs do.
             _log.exception("one look failed")
 
-    def _on_fault(self, card: str, cause: str) -> None:
-        for message in self._health.fault(card, cause, time.monotonic()):
+    def _on_fault(self, card: str, cause: str, kind: FaultClass) -> None:
+        for message in self._health.fault(card, cause, time.monotonic(), kind):
             self._say(message)
 
     def _listen(self) -> None:
         while line := self._told.readline(_LONGEST_LINE):
             try:
                 self._runs = read_runs(line)
+                self._tests.ask(read_tests(line))
             except ValueError as error:
                 _log.warning("%s", error)
         self._ending.set()

@@ -58,8 +58,9 @@ class AgentProcess:
         self._writing = threading.Lock()
         self._closing = threading.Event()
         self._runs: list[dict[str, Any]] = []
+        self._tests: list[str] = []
         self._untold: subprocess.Popen[bytes] | None = None
-        """The agent that has not received the current runs."""
+        """The agent that has not received the current runs and tests."""
         self._agent: subprocess.Popen[bytes] | None = None
         # The kernel ends an agent when the thread that started it ends, so one permanent thread starts them all.
         self._keeping = threading.Thread(target=self._keep, name="agent-keeper", daemon=True)
@@ -71,6 +72,13 @@ class AgentProcess:
         """Set the current runs, complete. Returns at once; an agent that starts later receives them too."""
         with self._changed:
             self._runs = list(runs)
+            self._untold = self._agent
+            self._changed.notify_all()
+
+    def tell_tests(self, cards: Sequence[str]) -> None:
+        """Set the cards that the agent shall test, complete. Like ``tell_runs``."""
+        with self._changed:
+            self._tests = list(cards)
             self._untold = self._agent
             self._changed.notify_all()
 
@@ -187,13 +195,13 @@ class AgentProcess:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._untold is not None or self._closing.is_set())
-                agent, runs = self._untold or self._agent, self._runs
+                agent, told = self._untold or self._agent, {"runs": self._runs, "tests": self._tests}
                 self._untold = None
             if self._closing.is_set():
                 self._say_goodbye(agent)
                 return
             if agent is not None:
-                self._write(agent, encode({"runs": runs}))
+                self._write(agent, encode(told))
 
     def _write(self, agent: subprocess.Popen[bytes], line: bytes) -> None:
         assert agent.stdin is not None

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-OnFault = Callable[[str, str], None]
-"""Called with a card's id and what happened to it, from any thread."""
+from gpusquad.model.card_faults import FaultClass
+
+OnFault = Callable[[str, str, FaultClass], None]
+"""Called with a card's id, what happened to it and what that says about the card, from any thread."""
 
 
 class SourceUnavailable(RuntimeError):
@@ -55,6 +57,9 @@ class CardReading:
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     throttle: tuple[str, ...] | None = None
+    received_bytes_s: float | None = None
+    """Over its bus, if it is busy and draws little power."""
+    idle_received_bytes_s: float | None = None
     processes: tuple[CardProcess, ...] | None = None
     trouble: str | None = None
     """Why the card cannot be used now; None: it answers well."""
@@ -72,6 +77,23 @@ class JobProcess:
     cpu_ratio: float | None
     """CPU seconds per second: 2.0 is two cores. None: seen for the first time."""
     rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """Result of one self-test."""
+
+    __test__ = False  # not a test of pytest
+
+    passed: bool | None
+    """None: the card cannot be tested here. It returns when it has been well for a while."""
+    detail: str = ""
+
+
+class CardTester(Protocol):
+    """Tests a physical card that no job uses. It may take a minute, and does not raise."""
+
+    def test(self, card: str) -> TestResult: ...
 
 
 class Inventory(Protocol):
@@ -94,6 +116,11 @@ class Inventory(Protocol):
 
     def watch(self, on_fault: OnFault) -> None:
         """Report faults as they happen, if the source receives them between readings."""
+        ...
+
+    @property
+    def tester(self) -> CardTester:
+        """Tests one of these cards."""
         ...
 
     def close(self) -> None: ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpusquad.agent.inventory import CardInfo, CardReading, JobProcess, OnFault
+from gpusquad.agent.inventory import CardInfo, CardReading, CardTester, JobProcess, OnFault
+from gpusquad.agent.self_test import NoTester
 
 
 class NoCards:
@@ -20,6 +21,10 @@ class NoCards:
 
     def watch(self, on_fault: OnFault) -> None:
         """Nothing can fail."""
+
+    @property
+    def tester(self) -> CardTester:
+        return NoTester()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpusquad.agent.inventory import CardInfo, CardReading, JobProcess, OnFault, SourceUnavailable
+from gpusquad.agent.inventory import CardInfo, CardReading, CardTester, JobProcess, OnFault, SourceUnavailable
+from gpusquad.agent.nvml_bus import BusTraffic
 from gpusquad.agent.nvml_calls import NvmlCard, NvmlLibrary
 from gpusquad.agent.nvml_events import FaultEvents
 from gpusquad.agent.nvml_facts import PCI_DEVICES, card_facts, memory_info, text
 from gpusquad.agent.nvml_processes import card_processes, process_utilisation
+from gpusquad.agent.self_test import CudaTester
 
 _PATIENCE_S = 10.0
 """A card that does not answer may be busy, and a fault ends its jobs, so it gets this long. A lost card does not."""
@@ -66,6 +68,7 @@ class NvmlInventory:
         self._handles = dict(zip([card.id for card in found], handles, strict=True))
         missing = [card_id for card_id in expect if card_id not in self._handles]
         self.cards = found + [CardInfo(card_id, -1, "unknown", 0, 0, 0, "") for card_id in missing]
+        self._bus = BusTraffic(clock_s)
         self._doubted_s: dict[str, float] = {}
         self._seen_us: dict[str, int] = {}
         self._on_fault: OnFault | None = None
@@ -85,6 +88,10 @@ class NvmlInventory:
         self._on_fault = on_fault
         self._events = FaultEvents(self._library, self._handles, on_fault)
 
+    @property
+    def tester(self) -> CardTester:
+        return CudaTester()
+
     def close(self) -> None:
         self._stop_events()
         self._library.shut()
@@ -99,20 +106,28 @@ class NvmlInventory:
         memory = memory_info(questions, self._library)
         unanswered = questions.failure if memory is None else None
         rates = questions.card("nvmlDeviceGetUtilizationRates")
+        power_w = _watts(questions.card("nvmlDeviceGetPowerUsage"))
+        limit_w = _watts(questions.card("nvmlDeviceGetEnforcedPowerLimit"))
+        received, idle_received = self._bus.see(
+            card.id, questions, self._library.NVML_PCIE_UTIL_RX_BYTES, rates.gpu if rates is not None else None,
+            power_w, limit_w,
+        )  # fmt: skip
         reading = CardReading(
             id=card.id,
             utilisation_ratio=_ratio(rates.gpu) if rates is not None else None,
             memory_utilisation_ratio=_ratio(rates.memory) if rates is not None else None,
             memory_used_bytes=int(memory.used) if memory is not None else None,
             memory_total_bytes=int(memory.total) if memory is not None else None,
-            power_w=_watts(questions.card("nvmlDeviceGetPowerUsage")),
-            power_limit_w=_watts(questions.card("nvmlDeviceGetEnforcedPowerLimit")),
+            power_w=power_w,
+            power_limit_w=limit_w,
             temperature_c=self._temperature_c(questions),
             sm_clock_mhz=questions.card("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_SM),
             memory_clock_mhz=questions.card("nvmlDeviceGetClockInfo", self._library.NVML_CLOCK_MEM),
             ecc_corrected=self._ecc_errors(questions, self._library.NVML_MEMORY_ERROR_TYPE_CORRECTED),
             ecc_uncorrected=self._ecc_errors(questions, self._library.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
             throttle=_throttle(questions),
+            received_bytes_s=received,
+            idle_received_bytes_s=idle_received,
             processes=self._processes(card, questions),
             trouble=self._advice(questions),
         )

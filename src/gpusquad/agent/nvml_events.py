@@ -11,12 +11,7 @@ from typing import Any
 from gpusquad.agent.inventory import OnFault
 from gpusquad.agent.nvml_calls import NvmlLibrary
 from gpusquad.agent.nvml_facts import text
-
-OF_THE_PROGRAM = frozenset({13, 31, 43, 45, 68, 69, 94, 109, 137})
-"""Xids that the program on the card caused or alone suffers from (bad address, reset channel): the card itself is well.
-"""
-FOR_INFORMATION = frozenset({63, 92, 154})
-"""A row was remapped, many corrected errors, another recovery action is advised (read at each tick)."""
+from gpusquad.model.card_faults import FaultClass, class_of_xid
 
 _WAIT_MS = 500
 _log = logging.getLogger(__name__)
@@ -73,21 +68,19 @@ class FaultEvents:
             self._tell(event)
 
     def _tell(self, event: Any) -> None:
-        cause = self._cause(event)
+        kind, cause = self._fault(event)
         card = self._card(event.device)
-        if cause is None:
+        if kind is None:
             _log.info("card %s: event %s with %s does not concern the card", card, event.eventType, event.eventData)
         elif card is None:
             _log.warning("%s, on a card that cannot be named", cause)
         else:
-            self._on_fault(card, cause)
+            self._on_fault(card, cause, kind)
 
-    def _cause(self, event: Any) -> str | None:
+    def _fault(self, event: Any) -> tuple[FaultClass | None, str]:
         if event.eventType == self._library.nvmlEventTypeDoubleBitEccError:
-            return "uncorrected memory error (double bit ECC)"
-        if event.eventData in OF_THE_PROGRAM or event.eventData in FOR_INFORMATION:
-            return None
-        return f"Xid {event.eventData}"
+            return "card", "uncorrected memory error (double bit ECC)"
+        return class_of_xid(event.eventData), f"Xid {event.eventData}"
 
     def _card(self, device: Any) -> str | None:
         known = self._by_address.get(_address(device))

@@ -1,4 +1,5 @@
-"""Progress of a program from a line of its output: tqdm, Lightning, Hugging Face, Keras, rich, or plain words.
+"""Progress of a program from a line of its output: tqdm, Lightning, Hugging Face, Keras, rich, DeepSpeed, Ray, or plain
+words.
 
 Lines are untrusted input. Every pattern has a bounded number of repetitions, so that a line costs time linear in its
 length.
@@ -7,7 +8,7 @@ length.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LINE_LENGTH = 4096
 """Of a longer line only the end counts: bars that redraw themselves put the newest state there."""
@@ -29,6 +30,8 @@ class ProgressLine:
     total: int | None = None
     epochs_done: int | None = None
     epochs: int | None = None
+    is_evaluation: bool = False
+    """Its label says that it does not train."""
 
 
 def parse(line: str | bytes) -> StepProgress | None:
@@ -42,7 +45,7 @@ def read(line: str | bytes) -> ProgressLine | None:
     for part in reversed(re.split(r"[\r\n\b]", _clean(line))):
         seen = _read_part(part) if len(part) >= _SHORTEST else None
         if seen is not None:
-            return seen
+            return replace(seen, is_evaluation=True) if _EVALUATION.match(part) else seen
     return None
 
 
@@ -69,6 +72,7 @@ _STEP_OF_TOTAL = tuple(
     for pattern in (
         rf"%\|[^|]{{0,400}}\|\s{{0,4}}{_N}/{_N}\s{{0,4}}\[",  # tqdm:  45%|███   | 45/100 [00:10<00:12, 4.5it/s]
         rf"^\s{{0,16}}{_N}/{_N}\s{{1,4}}(?:\[[=>.]|[━╸╺])",  # Keras: 45/100 [====>...]  or  45/100 ━━━━━━
+        rf"^\s{{0,16}}{_N}/{_N} - \d{{1,9}}m?s - ",  # Keras with verbose=2: 100/100 - 1s - 24ms/step - loss: 0.5
         rf"[━╸╺]\s{{1,4}}(?:\d{{1,3}}%\s{{1,3}})?{_N}/{_N}(?![\d./])",  # rich: ━━━━ 45/100
         rf"{_COUNTED}[\s:=#\[(]{{0,16}}{_N}\s{{0,12}}(?:/|of)\s{{0,12}}{_N}(?![\d./])",  # step 45/100, iter 45 of 100
         rf"\[\s{{0,12}}{_N}\s{{0,4}}/\s{{0,12}}{_N}\s{{0,4}}[\](]",  # [45/100], [640/60000 (1%)]
@@ -80,10 +84,17 @@ _STEP_ALONE = tuple(
         rf"(?<![\d.]){_N}it \[\d",  # tqdm without a total: 45it [00:10, 4.5it/s]
         rf"^\s{{0,16}}{_N}/Unknown\b",  # Keras without one
         rf"\b(?:global[_ ]step|step|iter|iteration)\b[\s:=#]{{1,16}}{_N}(?![\d./%]|\s?of)",  # step 45: loss 0.3
+        rf"^steps: {_N} loss: ",  # DeepSpeed: steps: 45 loss: 0.3 iter time (s): 0.1
+        rf"\btraining_iteration\b[\s:=]{{1,64}}{_N}(?![\d./%])",  # Ray's result: │ training_iteration      3 │
     )
 )
 _EPOCH_OF = re.compile(r"\bepochs?[\s:#\[(]{0,4}(\d{1,6})\s{0,3}(?:/|of)\s{0,3}(\d{1,6})(?![\d.%])", re.IGNORECASE)
-_EPOCH = re.compile(r"\bepoch[\s:#\[(]{0,4}(\d{1,6})(?![\d.%])", re.IGNORECASE)
+_EPOCH = re.compile(r"\bepoch(?:\(train\))?[\s:#\[(]{0,4}(\d{1,6})(?![\d.%])", re.IGNORECASE)
+_EVALUATION = re.compile(
+    r"\s{0,16}(?:validat(?:ion|ing)|sanity|eval(?:uat(?:ion|ing))?|epoch\(val\))(?!\w)", re.IGNORECASE
+)
+_LIGHTNING_TIMES = re.compile(r"\d:\d\d • (?:\d|-:)")
+"""Its rich bar shows the times taken and left like this; ``v_num`` follows only with a logger."""
 _WORDS = re.compile(r"[^\W_]")
 
 
@@ -119,8 +130,8 @@ def _read_steps(text: str) -> ProgressLine | None:
 
 
 def _with_epoch(steps: ProgressLine | None, epoch: int, epochs: int | None, rest: str) -> ProgressLine:
-    """Some frameworks count epochs from 0 (Lightning, which names the last one and shows ``v_num``), some from 1."""
-    lightning = "v_num" in rest
+    """Some frameworks count epochs from 0 (Lightning, which names the last one), some from 1."""
+    lightning = "v_num" in rest or _LIGHTNING_TIMES.search(rest) is not None
     if steps is None:
         # A header is printed at the start of its epoch, a line with more content (a loss) at the end of it.
         header = _WORDS.search(rest) is None

@@ -11,6 +11,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpusquad.agent.output_signs import OutputReading, combine_readings
 from gpusquad.agent.progress import StepProgress
 from gpusquad.agent.tracker import Tracker
 
@@ -30,6 +31,15 @@ class RunReading:
     step: int | None = None
     total: int | None = None
     progress_at_us: int | None = None
+    reported_us: int | None = None
+    """Last progress that the program reported by itself."""
+    output: OutputReading = field(default_factory=OutputReading)
+    tasks: int = 0
+    """Tasks with a log."""
+
+    @property
+    def new_us(self) -> int | None:
+        return self.output.new_us
 
 
 @dataclass(slots=True)
@@ -79,6 +89,9 @@ class RunFiles:
             step=progress.step if progress is not None else None,
             total=progress.total if progress is not None else None,
             progress_at_us=max(self._moved_us(), default=None),
+            reported_us=max((reported.at_us for reported in self._reported.values()), default=None),
+            output=combine_readings([task.tracker.signs.reading() for task in self._tasks.values()]),
+            tasks=len(self._tasks),
         )
 
     def _shown(self) -> StepProgress | None:

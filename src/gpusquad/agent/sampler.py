@@ -12,8 +12,11 @@ from gpusquad.agent.health import CardHealth
 from gpusquad.agent.inventory import CardReading, Inventory, JobProcess
 from gpusquad.agent.job_processes import Processes, total_cpu_ratio
 from gpusquad.agent.machine import HostResources
-from gpusquad.agent.run_files import RunFiles
+from gpusquad.agent.quiet_runs import QuietRuns
+from gpusquad.agent.run_files import RunFiles, RunReading
+from gpusquad.agent.self_test import CardTests, free_cards
 from gpusquad.agent.wire import WatchedRun
+from gpusquad.model.virtual import physical
 
 Message = dict[str, Any]
 
@@ -34,8 +37,12 @@ class Sampler:
         processes: Processes | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         clock_s: Callable[[], float] = time.monotonic,
+        tests: CardTests | None = None,
+        quiet: QuietRuns | None = None,
     ) -> None:
         self._inventory = inventory
+        self._tests = tests
+        self._quiet = quiet if quiet is not None else QuietRuns()
         self._health = health
         self._processes = processes if processes is not None else Processes()
         self._now_us = now_us
@@ -49,6 +56,8 @@ class Sampler:
         readings = self._inventory.read(owned)
         at_us = self._now_us()
         verdicts = [message for reading in readings for message in self._health.see(reading, self._clock_s())]
+        used = [card for run in runs for card in run.cards] + [card for process in owned for card in process.cards]
+        verdicts += tested(self._tests, self._health, readings, used, self._clock_s())
         cards = {reading.id: self._card(reading) for reading in readings}
         by_id = {reading.id: reading for reading in readings}
         self._follow(runs)
@@ -63,6 +72,7 @@ class Sampler:
     def _card(self, reading: CardReading) -> Message:
         card = card_message(reading, self._idle_w)
         card["processes"] = [self._process(process) for process in card["processes"] or ()]
+        add_test(card, self._tests)
         return card
 
     def _process(self, process: Message) -> Message:
@@ -73,10 +83,12 @@ class Sampler:
 
     def _run(self, run: WatchedRun, owned: Sequence[JobProcess], cards: dict[str, CardReading], at_us: int) -> Message:
         processes = [process for process in owned if (process.job, process.attempt) == run.key]
+        reading = self._files[run.key].look(at_us)
         return {
             "job": run.job,
             "attempt": run.attempt,
-            **asdict(self._files[run.key].look(at_us)),
+            **reading_message(reading),
+            **asdict(self._quiet.look(run.key, reading, processes, at_us)),
             "cpu_ratio": total_cpu_ratio(processes),
             "rss_bytes": sum(process.rss_bytes for process in processes),
             "gpu_ratio": gpu_ratio(
@@ -87,6 +99,36 @@ class Sampler:
 
     def _follow(self, runs: Sequence[WatchedRun]) -> None:
         self._files = {run.key: self._files.get(run.key) or RunFiles(Path(run.folder)) for run in runs}
+        self._quiet.forget(list(self._files))
+
+
+def reading_message(reading: RunReading) -> Message:
+    """What a run printed, with the signs of its output flat."""
+    message = asdict(reading)
+    return message | message.pop("output")
+
+
+def tested(
+    tests: CardTests | None, health: CardHealth, readings: Sequence[CardReading], used: Sequence[str], now_s: float
+) -> list[Message]:
+    """Start the next self-test, and apply those that have ended to the health of their cards."""
+    if tests is None:
+        return []
+    finished = tests.step(health.to_test(now_s), free_cards(readings, used))
+    return [
+        message
+        for card, result in finished
+        for reading in readings
+        if physical(reading.id) == card
+        for message in health.tested(reading.id, result, now_s)
+    ]
+
+
+def add_test(card: Message, tests: CardTests | None) -> None:
+    """Add the result of the card's last self-test to its sample."""
+    result = None if tests is None else tests.result(card["id"])
+    if result is not None:
+        card["self_test"] = dict(result)
 
 
 def card_message(reading: CardReading, idle_w: dict[str, float]) -> Message:

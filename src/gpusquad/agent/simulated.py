@@ -7,10 +7,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, JobProcess, OnFault
+from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, CardTester, JobProcess, OnFault, TestResult
+from gpusquad.model.card_faults import class_of_event
 
 FAULTS_FILE = "sim-faults.json"
-"""In the home folder: maps a card's id to the reason why it fails. Remove the entry and the card recovers."""
+"""In the home folder: maps a card's id to the reason why it fails. Remove the entry and the card recovers. The key
+``process:NAME`` gives each card a fault on which a process of that name runs, and ``test:ID`` fails a card's self-test.
+"""
 
 _GIB = 2**30
 _MEMORY_BYTES = 80 * _GIB
@@ -35,16 +38,42 @@ class SimulatedInventory:
         ]
         self._faults = home / FAULTS_FILE
         self._complaint = ""
+        self._on_fault: OnFault | None = None
+        self._struck: set[tuple[str, int]] = set()
+        """Cards and processes whose fault was reported."""
 
     def read(self, processes: Sequence[JobProcess]) -> list[CardReading]:
         faults = self._read_faults()
+        self._strike(processes, faults)
         return [_read(card, _on_card(card.id, processes), faults.get(card.id)) for card in self.cards]
 
     def watch(self, on_fault: OnFault) -> None:
-        """Faults come from the file, which is read each time."""
+        self._on_fault = on_fault
+
+    @property
+    def tester(self) -> CardTester:
+        return self
+
+    def test(self, card: str) -> TestResult:
+        """Passes, unless the file says that it fails."""
+        if card not in {known.id for known in self.cards}:
+            return TestResult(None, f"there is no card {card}")
+        cause = self._read_faults().get(f"test:{card}")
+        return TestResult(cause is None, cause or "a simulated card")
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _strike(self, processes: Sequence[JobProcess], faults: Mapping[str, str]) -> None:
+        """Report the faults that processes cause, once for each process and card."""
+        if self._on_fault is None:
+            return
+        now = {(card, one.pid): cause for one in processes if (cause := faults.get(f"process:{one.name}"))
+               for card in one.cards}  # fmt: skip
+        for (card, pid), cause in now.items():
+            if (card, pid) not in self._struck:
+                self._on_fault(card, cause, class_of_event(cause))
+        self._struck = set(now)
 
     def _read_faults(self) -> Mapping[str, str]:
         """Empty if the file is missing or invalid; an invalid file is logged once."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, Inventory, JobProcess, OnFault
+from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, CardTester, Inventory, JobProcess, OnFault
+from gpusquad.model.card_faults import FaultClass
 from gpusquad.model.sm_groups import SMS_PER_GROUP, sm_groups
 from gpusquad.model.virtual import VirtualCard, parts_of, physical
 
@@ -51,11 +52,15 @@ class VirtualInventory:
         ]
 
     def watch(self, on_fault: OnFault) -> None:
-        def tell(card: str, cause: str) -> None:
+        def tell(card: str, cause: str, kind: FaultClass) -> None:
             for part in parts_of(card, self._count):
-                on_fault(part.id, cause)
+                on_fault(part.id, cause, kind)
 
         self._inner.watch(tell)
+
+    @property
+    def tester(self) -> CardTester:
+        return self._inner.tester
 
     def close(self) -> None:
         self._inner.close()

@@ -32,6 +32,14 @@ def read_runs(line: bytes | str) -> tuple[WatchedRun, ...]:
         raise ValueError(f"not a message about runs: {error}") from error
 
 
+def read_tests(line: bytes | str) -> tuple[str, ...]:
+    """The full set of cards to test. ValueError: not such a line."""
+    try:
+        return tuple(str(card) for card in json.loads(line).get("tests", ()))
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"not a message about tests: {error}") from error
+
+
 def encode(message: Mapping[str, Any]) -> bytes:
     """One line. A number that JSON cannot represent is a bug here, and must be found before it is sent."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from gpusquad.agent.inventory import JobProcess
 from gpusquad.agent.kubernetes.node_cards import NodeCards
+from gpusquad.agent.self_test import CardTests
 from gpusquad.agent.simulated import FAULTS_FILE, SimulatedInventory
 
 
@@ -41,6 +43,23 @@ def test_card_with_a_fault_at_start_is_not_ok(tmp_path: Path):
     cards.start()
     assert not cards.is_ok("SIM-0")
     assert [card["ok"] for card in cards.description()] == [False]
+
+
+def test_card_with_a_doubtful_fault_is_tested_when_it_is_empty_and_returns(tmp_path: Path):
+    (tmp_path / FAULTS_FILE).write_text('{"process:poison": "Xid 32"}')
+    inventory = SimulatedInventory(1, tmp_path)
+    cards = NodeCards(inventory, clock_s=Clock())
+    cards.tests = CardTests(inventory.tester, in_background=lambda run: run())
+    cards.start()
+    process = JobProcess(1, "poison", "J", 0, ("SIM-0",), None, 0)
+    for _ in range(2):
+        cards.look([process])
+    (fault,) = cards.description()
+    assert (fault["ok"], fault["fault"], fault["fault_class"]) == (False, "Xid 32", "doubtful")
+    for _ in range(2):
+        cards.look([])
+    assert cards.is_ok("SIM-0")
+    assert "fault" not in cards.description()[0]
 
 
 def test_unknown_card_is_not_ok(tmp_path: Path):

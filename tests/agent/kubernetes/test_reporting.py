@@ -22,6 +22,7 @@ from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
 from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.reporting import MAX_PROCESSES, PATH, NodeReporter, ReportBuilder
+from gpusquad.agent.self_test import CardTests
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.names import ATTEMPT, JOB
@@ -68,9 +69,14 @@ def test_snapshot_becomes_a_samples_message():
     assert first["processes"] == [
         {"pid": 7, "memory_bytes": 5 * 2**30, "name": "python", "job": "J", "attempt": 1, "unheld": False}
     ]  # fmt: skip
+    message["runs"][0]["disk_bytes"] = None  # there is a process with this number
     assert message["runs"] == [
         {"job": "J", "attempt": 1, "cards": ["A"], "live_pods": 1, "last_output_us": None, "log_bytes": 0,
-         "step": None, "total": None, "progress_at_us": None, "cpu_ratio": 0.5, "rss_bytes": 100, "gpu_ratio": 0.4}
+         "step": None, "total": None, "progress_at_us": None, "reported_us": None, "new_us": None, "repeated": 0,
+         "same_step": 0,
+         "same_step_us": None, "nan_us": None, "nan_lines": 0, "has_losses": False, "waits": None,
+         "waits_detail": "", "stopped_us": None, "stopped_detail": "", "disk_bytes": None,
+         "cpu_ratio": 0.5, "rss_bytes": 100, "gpu_ratio": 0.4}
     ]  # fmt: skip
 
 
@@ -78,7 +84,7 @@ def test_message_has_exactly_the_fields_of_the_schema():
     process = CardProcess(7, 1, 0.4)
     message = message_of(snapshot([card("A", process)], [bound_pod("p", "A")], {7: "default/p"}))
     assert message.keys() == schema.AgentSamples.model_fields.keys()
-    assert message["cards"][0].keys() | {"divided"} == schema.CardSample.model_fields.keys()
+    assert message["cards"][0].keys() | {"divided", "self_test"} == schema.CardSample.model_fields.keys()
     assert message["runs"][0].keys() == schema.RunSample.model_fields.keys()
     assert message["cards"][0]["processes"][0].keys() == schema.ProcessSample.model_fields.keys()
 
@@ -253,6 +259,22 @@ class FakeService:
 def reporter_to(service: FakeService) -> tuple[NodeReporter, EventCounters]:
     counts = EventCounters()
     return NodeReporter(service, ReportBuilder(None), counts, every_s=5.0, dice=lambda: 0.5), counts
+
+
+@pytest.mark.parametrize(
+    ("answer", "tested"), [({"tests": ["SIM-0"]}, ["SIM-0"]), ({}, []), ({"tests": "SIM-0"}, []), (None, [])]
+)
+def test_cards_that_the_service_names_are_tested_and_reported(tmp_path, answer: object, tested: list[str]):
+    inventory = SimulatedInventory(2, tmp_path)
+    tests = CardTests(inventory.tester, in_background=lambda run: run())
+    builder = ReportBuilder(None, tests=tests)
+    NodeReporter(lambda path, content: answer, builder, EventCounters(), every_s=5.0, tests=tests).send(
+        snapshot([], [])
+    )
+    assert [name for name, _ in tests.step((), lambda name: True) + tests.step((), lambda name: True)] == tested
+    reported = builder.message(snapshot([card("SIM-0"), card("SIM-1")], []))["cards"]
+    assert [one["id"] for one in reported if one.get("self_test")] == tested
+    schema.AgentSamples.model_validate(builder.message(snapshot([card("SIM-0")], [])))
 
 
 def test_report_delay_grows_during_failures_and_is_reset_afterwards():

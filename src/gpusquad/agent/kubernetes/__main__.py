@@ -124,6 +124,13 @@ def _parser() -> argparse.ArgumentParser:
         help="interval between two reports, as configured in the service",
     )
     parser.add_argument(
+        "--quiet-after",
+        type=float,
+        default=AgentSettings.quiet_after_s,
+        metavar="SECONDS",
+        help="look closer at runs that have printed nothing new for this long",
+    )
+    parser.add_argument(
         "--pod-logs",
         type=_folder,
         default=PODS_LOGS,
@@ -250,6 +257,7 @@ def _settings(options: argparse.Namespace) -> AgentSettings:
         server_authority=options.server_authority,
         server_token=options.server_token,
         report_every_s=options.report_every,
+        quiet_after_s=options.quiet_after,
         logs=options.pod_logs,
         sharing=_sharing(options),
     )

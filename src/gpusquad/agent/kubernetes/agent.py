@@ -29,6 +29,7 @@ from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
 from gpusquad.agent.kubernetes.reporting import NodeReporter, ReportBuilder
 from gpusquad.agent.kubernetes.sharing_settings import SharingSettings, quotas_of
 from gpusquad.agent.kubernetes.unmanaged import unmanaged_watch
+from gpusquad.agent.quiet_runs import QUIET_S
 from gpusquad.kube.names import GPU
 
 _RECONCILE_PAUSE_S = 1.0
@@ -60,6 +61,7 @@ class AgentSettings:
     """File with the service's certificate authority. Empty: those that the system trusts."""
     server_token: Path = SERVER_TOKEN
     report_every_s: float = 5.0
+    quiet_after_s: float = QUIET_S
     logs: Path | None = PODS_LOGS
     """The kubelet's folder of container logs. None: logs are not read."""
     sharing: SharingSettings = field(default_factory=SharingSettings)
@@ -171,8 +173,14 @@ class NodeAgent:
         access = AgentAccess(
             settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token)
         )
-        samples = ReportBuilder(settings.logs, lambda: self._unmanaged.unheld if self._unmanaged is not None else ())
-        return NodeReporter(KubeApi(access).post, samples, self.counts, settings.report_every_s, divides=self._policies)
+        samples = ReportBuilder(
+            settings.logs, lambda: self._unmanaged.unheld if self._unmanaged is not None else (), self.cards.tests,
+            settings.quiet_after_s,
+        )  # fmt: skip
+        return NodeReporter(
+            KubeApi(access).post, samples, self.counts, settings.report_every_s, divides=self._policies,
+            tests=self.cards.tests,
+        )  # fmt: skip
 
     def _device_nodes(self) -> DeviceNodes:
         if self._inventory.simulated:

@@ -9,7 +9,12 @@ from typing import Any
 
 from gpusquad.agent.health import WELL_FOR_S, CardHealth
 from gpusquad.agent.inventory import CardInfo, CardReading, Inventory, JobProcess
+from gpusquad.agent.sampler import tested
+from gpusquad.agent.self_test import CardTests
 from gpusquad.kube.names import ANNOTATIONS_VERSION
+from gpusquad.model.card_faults import FaultClass
+
+MAX_CAUSE = 200
 
 
 class NodeCards:
@@ -23,7 +28,9 @@ class NodeCards:
         self._inventory = inventory
         self._clock_s = clock_s
         self._health = CardHealth([card.id for card in self.facts], well_for_s)
+        self.tests = CardTests(inventory.tester)
         self._causes: dict[str, str] = {}
+        self._kinds: dict[str, FaultClass] = {}
         self._version = 0
         self._changed = threading.Condition()
 
@@ -36,6 +43,8 @@ class NodeCards:
         readings = self._inventory.read(processes)
         for reading in readings:
             self._take(self._health.see(reading, self._clock_s()))
+        used = [card for process in processes for card in process.cards]
+        self._take(tested(self.tests, self._health, readings, used, self._clock_s()))
         return readings
 
     @property
@@ -64,12 +73,17 @@ class NodeCards:
         """The annotation that the scheduler reads."""
         return [
             {"id": card.id, "model": card.model, "memory_bytes": card.memory_bytes, "sms": card.sms,
-             "domain": card.domain, "ok": self.is_ok(card.id), "annotations": ANNOTATIONS_VERSION}
+             "domain": card.domain, "ok": self.is_ok(card.id), "annotations": ANNOTATIONS_VERSION,
+             **self._fault_of(card.id)}
             for card in self.facts
         ]  # fmt: skip
 
-    def _on_fault(self, card: str, cause: str) -> None:
-        self._take(self._health.fault(card, cause, self._clock_s()))
+    def _fault_of(self, card: str) -> dict[str, str]:
+        cause = self._causes.get(card)
+        return {} if cause is None else {"fault": cause[:MAX_CAUSE], "fault_class": self._kinds[card]}
+
+    def _on_fault(self, card: str, cause: str, kind: FaultClass) -> None:
+        self._take(self._health.fault(card, cause, self._clock_s(), kind))
 
     def _take(self, verdicts: list[dict[str, Any]]) -> None:
         with self._changed:
@@ -77,9 +91,11 @@ class NodeCards:
                 card = verdict["card"]
                 if verdict["kind"] == "card_ok":
                     changed = self._causes.pop(card, None) is not None
+                elif verdict["class"] == "program":
+                    changed = False
                 else:
-                    changed = card not in self._causes
-                    self._causes[card] = verdict["cause"]
+                    changed = self._causes.get(card) != verdict["cause"]
+                    self._causes[card], self._kinds[card] = verdict["cause"], verdict["class"]
                 if changed:
                     self._version += 1
                     self._changed.notify_all()

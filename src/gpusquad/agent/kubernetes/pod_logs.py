@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusquad.agent.kubernetes.pods import Pod
+from gpusquad.agent.output_signs import combine_readings
 from gpusquad.agent.run_files import TAIL_BYTES, RunReading, read_regular
 from gpusquad.agent.tracker import Tracker
 
@@ -91,6 +92,8 @@ def together(readings: Sequence[RunReading]) -> RunReading:
         step=shown.step,
         total=shown.total,
         progress_at_us=max((r.progress_at_us for r in readings if r.progress_at_us is not None), default=None),
+        output=combine_readings([reading.output for reading in readings]),
+        tasks=len(readings),
     )
 
 
@@ -99,6 +102,7 @@ def _reading(followed: _FollowedLog) -> RunReading:
     return RunReading(
         followed.changed_us, followed.size, None if progress is None else progress.step,
         None if progress is None else progress.total, followed.tracker.moved_us,
+        output=followed.tracker.signs.reading(), tasks=1,
     )  # fmt: skip
 
 

@@ -20,8 +20,10 @@ from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot, hidden_pods, may_be_hidden
 from gpusquad.agent.kubernetes.pod_logs import PodLogWatcher, together
 from gpusquad.agent.kubernetes.pods import Pod
+from gpusquad.agent.quiet_runs import QUIET_S, QuietRuns, RunInspection
 from gpusquad.agent.run_files import RunReading
-from gpusquad.agent.sampler import card_message, gpu_ratio
+from gpusquad.agent.sampler import add_test, card_message, gpu_ratio, reading_message
+from gpusquad.agent.self_test import CardTests
 from gpusquad.gpu.attach.unmanaged import Key
 from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.model.virtual import physical
@@ -44,11 +46,15 @@ class Post(Protocol):
 class ReportBuilder:
     """Builds the report of a snapshot."""
 
-    def __init__(self, logs: Path | None, unheld: Callable[[], Collection[Key]] = frozenset) -> None:
-        """``unheld``: processes of pods with a share that run on the card without the shim."""
+    def __init__(self, logs: Path | None, unheld: Callable[[], Collection[Key]] = frozenset,
+                 tests: CardTests | None = None, quiet_s: float = QUIET_S) -> None:  # fmt: skip
+        """``unheld``: processes of pods with a share that run on the card without the shim. ``quiet_s``: time without
+        anything new after which a run is looked at."""
         self._unheld = unheld
+        self._tests = tests
         self._logs = None if logs is None else PodLogWatcher(logs)
         self._idle_w: dict[str, float] = {}
+        self._quiet = QuietRuns(stacks=lambda _: (), quiet_s=quiet_s)
 
     def note(self, readings: Sequence[CardReading]) -> None:
         """For every snapshot, also those that are not sent: the lowest power is what a card draws when idle."""
@@ -63,12 +69,27 @@ class ReportBuilder:
                 runs.setdefault(pod.run, []).append(pod)
         logs = self._logs.look([pod for pods in runs.values() for pod in pods], look.at_us) if self._logs else {}
         hidden = hidden_pods(look)
+        self._quiet.forget([(job, attempt or 0) for job, attempt in runs])
         return {
             "kind": "samples",
             "at_us": look.at_us,
             "cards": [self._card(reading, look, hidden) for reading in look.readings],
-            "runs": [_run(key, pods, look, logs, hidden) for key, pods in runs.items()],
+            "runs": [self._run(key, pods, look, logs, hidden) for key, pods in runs.items()],
         }
+
+    def _run(self, key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, logs: Mapping[str, RunReading],
+             hidden: frozenset[str]) -> Message:  # fmt: skip
+        """Of its output only times and counts: lines and stacks do not leave the node."""
+        keys = {pod.key for pod in pods}
+        reading = together([logs[pod.uid] for pod in pods if pod.uid in logs])
+        found = RunInspection()
+        if not keys & hidden:
+            processes = [process for process in look.processes if process.job in keys]
+            found = self._quiet.look((key[0], key[1] or 0), reading, processes, look.at_us)
+        signs = reading_message(reading) | asdict(found)
+        for name in ("sample", "stacks", "tasks"):
+            del signs[name]
+        return _run(key, pods, look, signs, hidden)
 
     def _card(self, reading: CardReading, look: NodeSnapshot, hidden: frozenset[str]) -> Message:
         """Processes of our pods, and those without an owner. Usage of foreign pods is counted by their pods."""
@@ -86,12 +107,12 @@ class ReportBuilder:
             found.append({"pid": process.pid, "memory_bytes": process.memory_bytes, "name": _printable(process.name),
                           "job": job, "attempt": attempt,
                           "unheld": (physical(reading.id), process.pid) in unheld})  # fmt: skip
+        add_test(card, self._tests)
         card["processes"] = sorted(found, key=lambda process: -(process["memory_bytes"] or 0))[:MAX_PROCESSES]
         return card
 
 
-def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, logs: Mapping[str, RunReading], hidden: frozenset[str]
-         ) -> Message:  # fmt: skip
+def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, signs: Message, hidden: frozenset[str]) -> Message:
     keys = {pod.key for pod in pods}
     cards = {card for pod in pods for card in pod.pinned_cards}
     processes = [process for process in look.processes if process.job in keys]
@@ -102,11 +123,17 @@ def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, logs: Mapping[str
         "attempt": key[1],
         "cards": sorted(cards),
         "live_pods": sum(not pod.has_ended for pod in pods),
-        **asdict(together([logs[pod.uid] for pod in pods if pod.uid in logs])),
+        **signs,
         "cpu_ratio": total_cpu_ratio(processes) if is_seen else None,
         "rss_bytes": sum(process.rss_bytes for process in processes),
         "gpu_ratio": ratio if is_seen else None,
     }
+
+
+def _tests_in(answer: object) -> list[str]:
+    """Older services ask for no tests."""
+    tests = answer.get("tests") if isinstance(answer, Mapping) else None
+    return [str(card) for card in tests] if isinstance(tests, list) else []
 
 
 def _printable(name: str) -> str:
@@ -124,7 +151,9 @@ class NodeReporter:
         every_s: float,
         dice: Callable[[], float] = random.random,
         divides: CardPolicies | None = None,
+        tests: CardTests | None = None,
     ) -> None:
+        self._tests = tests
         self._post = post
         self._samples = samples
         self._counts = counts
@@ -170,7 +199,10 @@ class NodeReporter:
         try:
             message = self._samples.message(look)
             self._divides.add_to(message)
-            self._divides.take(self._post(PATH, message))
+            answer = self._post(PATH, message)
+            self._divides.take(answer)
+            if self._tests is not None:
+                self._tests.ask(_tests_in(answer))
         except (ApiRefused, ApiUnreachable) as error:
             self._failed(str(error))
         except Exception as error:

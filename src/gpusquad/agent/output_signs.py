@@ -1,0 +1,180 @@
+"""What the lines of a task tell about it: whether they are new, or repeat, and whether its losses are numbers.
+
+A program that works prints lines that it has not printed before, at least because a number in them changes. A loop
+prints the same lines again. Times are masked, because they change in a loop as well.
+
+Lines are untrusted input: patterns have bounded repetitions, and memory is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from gpusquad.agent.progress import ProgressLine
+
+KEPT_LINES = 4096
+"""Distinct lines remembered per task. A loop with more of them looks like new output."""
+SAMPLE_LINES = 3
+SAMPLE_LENGTH = 160
+_KEY_LENGTH = 400
+_N = r"\d{1,12}(?:[.,]\d{1,12})?"
+_TIME_LIKE = re.compile(
+    r"\x1b\[[0-9;?]{0,32}[A-Za-z]"  # colours
+    r"|\d{4}-\d{2}-\d{2}|\d{1,4}/\d{1,2}/\d{1,4}(?=[ T])"  # dates
+    r"|\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d{1,9})?"  # clock times, and durations of progress bars
+    r"|\b1[5-9]\d{8}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?\b"  # seconds to nanoseconds since 1970
+    rf"|{_N}\s?[A-Za-z]{{0,10}}/(?:s|sec|it|step)\b"  # rates
+    rf"|\b{_N}\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?)\b"
+    rf"|\b(?:elapsed|eta|time|took|duration|uptime|pid)[_a-z]{{0,12}}[\"']?\s{{0,3}}[:=]?\s{{0,3}}{_N}"
+    r"|\b0x[0-9a-f]{4,16}\b",
+    re.IGNORECASE,
+)
+_PERCENT = re.compile(r"(\d{1,3})(?:\.\d{1,6})?\s?%")
+_DIGITS = re.compile(r"\d{1,12}")
+_FLOAT = re.compile(r"[-+]?\d{1,12}(?:\.\d{1,20})(?:e[-+]?\d{1,4})?|[-+]?\d{1,12}e[-+]?\d{1,4}|\b(?:nan|inf)\b", re.I)
+_LOSS = re.compile(
+    r"([a-z_]{0,32}loss(?:es)?(?:_[a-z_]{0,32})?|\bperplexity|\bppl|\bobjective|\bnll|\belbo)[\"'\]]?\s{0,4}"
+    r"(?:[:=]|is|was)?\s{0,4}(?:tensor\()?([-+]?(?:nan|inf(?:inity)?)\b|[-+]?\.?\d)",
+    re.IGNORECASE,
+)
+_BEST = ("best", "min", "lowest")
+"""Starts of names of the least loss so far, which is infinite before there is one."""
+_TRAINING = re.compile(
+    r"(?:train(?:ing)?|total|mean|avg|average|running|batch|smoothed)?_?loss(?:es)?|perplexity|ppl", re.I
+)
+"""Losses that are there from the first step on. Others, such as of a validation, may come later."""
+_EVALUATION = re.compile(r"\b(?:eval|valid|test)", re.IGNORECASE)
+_MAX_LOSSES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReading:
+    """Signs so far. Times are those of the output."""
+
+    new_us: int | None = None
+    """Last line that was not there before, and the number of complete lines since then."""
+    repeated: int = 0
+    same_step: int = 0
+    """Complete lines with the same step, apart from fractions in them, since a step or any other word changed."""
+    same_step_us: int | None = None
+    nan_us: int | None = None
+    """First loss that is not a number since the last that is, and the lines with such a loss since then."""
+    nan_lines: int = 0
+    has_losses: bool = False
+    sample: tuple[str, ...] = ()
+    """The last distinct lines."""
+
+
+class OutputSigns:
+    """Fed with every line of one task."""
+
+    def __init__(self) -> None:
+        self._exact: OrderedDict[int, None] = OrderedDict()
+        self._coarse: OrderedDict[int, None] = OrderedDict()
+        self._new_us: int | None = None
+        self._repeated = 0
+        self._bar: list[str] = []
+        self._step: ProgressLine | None = None
+        self._same_step = 0
+        self._same_step_us: int | None = None
+        self._nan_us: int | None = None
+        self._nan_lines = 0
+        self._has_losses = False
+        self._finite: set[str] = set()
+        """Names of losses that were numbers."""
+        self._sample: OrderedDict[str, None] = OrderedDict()
+
+    def reading(self) -> OutputReading:
+        return OutputReading(
+            new_us=self._new_us, repeated=self._repeated, same_step=self._same_step, same_step_us=self._same_step_us,
+            nan_us=self._nan_us, nan_lines=self._nan_lines, has_losses=self._has_losses, sample=tuple(self._sample),
+        )  # fmt: skip
+
+    def take(self, line: bytes, seen: ProgressLine | None, at_us: int, *, complete: bool) -> None:
+        """Add a line and what it says about progress. One that is redrawn in place is not ``complete``: bars are
+        redrawn while nothing moves, so it can be new, but it is no repetition."""
+        text = line[:_KEY_LENGTH].decode("utf-8", "replace").strip()
+        if not text:
+            return
+        self._judge_losses(text, at_us)
+        self._show(text)
+        masked = _TIME_LIKE.sub("@", text)
+        is_new = _remember(self._exact, masked)
+        if is_new or self._moves(masked, complete=complete):
+            self._new_us, self._repeated = at_us, 0
+        elif complete:
+            self._repeated += 1
+        self._judge_step(_FLOAT.sub("#", masked), seen, at_us, complete=complete)
+
+    def _moves(self, masked: str, *, complete: bool) -> bool:
+        """Whether a bar shows something else than when it was last drawn. The same bar is drawn for each of many files,
+        so its lines need not be new."""
+        shown = _PERCENT.findall(masked) if complete else _DIGITS.findall(masked)
+        if not shown:
+            return False
+        moves = bool(self._bar) and shown != self._bar
+        self._bar = shown
+        return moves
+
+    def _judge_step(self, coarse: str, seen: ProgressLine | None, at_us: int, *, complete: bool) -> None:
+        is_new = _remember(self._coarse, coarse)
+        # An evaluation prints the step of the training again and again.
+        steps = seen is not None and seen.step is not None and not _EVALUATION.search(coarse)
+        if is_new or (steps and seen != self._step):
+            self._same_step, self._same_step_us = 0, at_us
+            self._step = seen if steps else self._step
+        elif steps and complete:
+            self._same_step += 1
+
+    def _judge_losses(self, text: str, at_us: int) -> None:
+        losses = [(name.lower(), value) for name, value in _LOSS.findall(text) if not name.lower().startswith(_BEST)]
+        finite = {name for name, value in losses if value[-1].isdigit()}
+        if finite:
+            self._has_losses, self._nan_us, self._nan_lines = True, None, 0
+            if len(self._finite) < _MAX_LOSSES:
+                self._finite |= finite
+            return
+        if not any(_TRAINING.fullmatch(name) or name in self._finite for name, _ in losses):
+            return
+        self._has_losses = True
+        self._nan_us = at_us if self._nan_us is None else self._nan_us
+        self._nan_lines += 1
+
+    def _show(self, text: str) -> None:
+        shown = text[:SAMPLE_LENGTH]
+        self._sample.pop(shown, None)
+        self._sample[shown] = None
+        if len(self._sample) > SAMPLE_LINES:
+            self._sample.popitem(last=False)
+
+
+def combine_readings(readings: list[OutputReading]) -> OutputReading:
+    """The tasks of a run together: it does something new if one of them does, and a finite loss in one is a loss."""
+    losses = [reading for reading in readings if reading.has_losses]
+    all_nan = bool(losses) and all(reading.nan_us is not None for reading in losses)
+    loudest = max(readings, key=lambda reading: (reading.repeated, reading.same_step), default=OutputReading())
+    newest = [reading.new_us for reading in readings if reading.new_us is not None]
+    stuck = [reading.same_step_us for reading in readings if reading.same_step_us is not None]
+    return OutputReading(
+        new_us=max(newest, default=None),
+        repeated=loudest.repeated,
+        same_step=max((reading.same_step for reading in readings), default=0),
+        same_step_us=max(stuck, default=None),
+        nan_us=max((reading.nan_us or 0 for reading in losses), default=0) if all_nan else None,
+        nan_lines=max((reading.nan_lines for reading in losses), default=0) if all_nan else 0,
+        has_losses=bool(losses),
+        sample=loudest.sample,
+    )
+
+
+def _remember(kept: OrderedDict[int, None], text: str) -> bool:
+    """Whether it is new."""
+    key = hash(text)
+    is_new = key not in kept
+    kept[key] = None
+    kept.move_to_end(key)
+    if len(kept) > KEPT_LINES:
+        kept.popitem(last=False)
+    return is_new

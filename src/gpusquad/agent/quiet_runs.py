@@ -1,0 +1,101 @@
+"""Looks closer at runs that print nothing new: what their processes wait for, and where."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpusquad.agent.inventory import JobProcess
+from gpusquad.agent.run_files import RunReading
+from gpusquad.agent.stacks import read_stacks
+from gpusquad.agent.waits import WaitReader, WaitReading
+from gpusquad.model.units import US_PER_S
+
+QUIET_S = 60.0
+"""Time without anything new before a run is looked at."""
+_STACKS_TIMES = 4
+"""The same before its stacks are read, as a multiple."""
+_LOOKS = 4
+"""Looks in the first of these times."""
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInspection:
+    """What a closer look showed. Of a run that is not quiet: only whether a process of it is stopped."""
+
+    waits: str | None = None
+    """A ``WaitKind``; None: not looked at."""
+    waits_detail: str = ""
+    stopped_us: int | None = None
+    """Since when a process of it is stopped by a signal."""
+    stopped_detail: str = ""
+    disk_bytes: int | None = None
+    """Read from and written to disks so far."""
+    stacks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _State:
+    looked_us: int = 0
+    since_us: int = 0
+    inspection: RunInspection = field(default_factory=RunInspection)
+    stacks_of_us: int | None = None
+    """Start of the quiet period whose stacks were read."""
+
+
+class QuietRuns:
+    """Called at each tick with every run."""
+
+    def __init__(
+        self,
+        waits: WaitReader | None = None,
+        stacks: Callable[[Sequence[int]], tuple[str, ...]] = read_stacks,
+        start: Callable[[Callable[[], None]], None] | None = None,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        self._quiet_us = round(quiet_s * US_PER_S)
+        self._waits = waits if waits is not None else WaitReader()
+        self._stacks = stacks
+        self._start = start if start is not None else _in_background
+        self._states: dict[Key, _State] = {}
+        self._reading = threading.Lock()
+
+    def look(self, key: Key, reading: RunReading, processes: Sequence[JobProcess], now_us: int) -> RunInspection:
+        """What is known of the run now."""
+        state = self._states.setdefault(key, _State(since_us=now_us))
+        if now_us - state.looked_us < self._quiet_us // _LOOKS:
+            return state.inspection
+        state.looked_us = now_us
+        quiet_us = now_us - max(reading.new_us or 0, reading.progress_at_us or 0, state.since_us)
+        pids = [process.pid for process in processes]
+        is_quiet = quiet_us >= self._quiet_us
+        found = self._waits.read(pids, is_gang=reading.tasks > 1) if is_quiet else WaitReading()
+        detail = self._waits.stopped(pids)
+        before = state.inspection
+        state.inspection = RunInspection(
+            waits=found.kind if is_quiet else None,
+            waits_detail=found.detail,
+            stopped_us=(before.stopped_us or now_us) if detail else None,
+            stopped_detail=detail,
+            disk_bytes=self._waits.disk_bytes(pids),
+            stacks=before.stacks if is_quiet else (),
+        )
+        if quiet_us >= _STACKS_TIMES * self._quiet_us and state.stacks_of_us != now_us - quiet_us:
+            state.stacks_of_us = now_us - quiet_us
+            self._start(lambda: self._read_stacks(state, pids))
+        return state.inspection
+
+    def forget(self, live: Sequence[Key]) -> None:
+        self._states = {key: state for key, state in self._states.items() if key in live}
+
+    def _read_stacks(self, state: _State, pids: Sequence[int]) -> None:
+        """In a thread of its own, one at a time: a dump takes up to seconds."""
+        with self._reading:
+            stacks = self._stacks(pids)
+        state.inspection = replace(state.inspection, stacks=stacks)
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="stacks", daemon=True).start()

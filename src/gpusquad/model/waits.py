@@ -1,0 +1,13 @@
+"""What a quiet run waits for, as an agent found it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+WaitKind = Literal["stopped", "service", "terminal", "disk", "running", "network", "stuck", "sleeping", "unknown"]
+"""stopped: by a signal. service: it listens for requests. terminal: it is at one. stuck: it waits for a thread, a
+process or a pipe of its own run, or sleeps for ever. unknown: the kernel does not tell.
+
+Processes are explained by the first of these that one of them has: one that waits on purpose or for somebody else
+explains those that wait for it, and so does one that is stuck."""
+WAIT_KINDS: tuple[WaitKind, ...] = get_args(WaitKind)

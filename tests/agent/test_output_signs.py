@@ -1,0 +1,142 @@
+"""Lines that are new, repeat, carry the same step, or losses that are not numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.output_signs import KEPT_LINES, OutputReading, OutputSigns, combine_readings
+from gpusquad.agent.tracker import Tracker
+
+S = 1_000_000
+
+
+def signs_of(lines: list[str], end: str = "\n") -> OutputReading:
+    """One line per second."""
+    tracker = Tracker()
+    for second, line in enumerate(lines):
+        tracker.feed((line + end).encode(), second * S)
+    return tracker.signs.reading()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "waiting for data",
+        "2026-03-01T12:00:{s:02d}.123Z INFO retrying",
+        "[12:00:{s:02d}] step 5/100",
+        "1772366{s:03d} still here",
+        "took 0.0{s}1 s, 3.{s} it/s",
+        "elapsed: {s}.5 pid=4{s}",
+    ],
+)
+def test_line_that_differs_in_times_only_is_repeated(line: str):
+    reading = signs_of([line.format(s=second) for second in range(40)])
+    assert (reading.new_us, reading.repeated) == (0, 39)
+
+
+@pytest.mark.parametrize("line", ["step {s}/100", "loss 0.{s}3", "file img_{s}.png", "attempt {s}: no route to host"])
+def test_line_with_a_number_that_moves_is_new(line: str):
+    reading = signs_of([line.format(s=second) for second in range(40)])
+    assert (reading.new_us, reading.repeated) == (39 * S, 0)
+
+
+def test_round_of_several_lines_is_repeated():
+    assert signs_of(["connecting", "refused", "sleeping"] * 20).repeated == 57
+
+
+def test_bar_that_is_redrawn_is_no_repetition_but_can_be_new():
+    assert signs_of(["  5%|#    | 5/100 [00:10<03:00]"] * 40, end="\r").repeated == 0
+    moving = signs_of([f" {n}%|#    | {n}/100 [00:10<03:00]" for n in range(40)], end="\r")
+    assert moving.new_us == 39 * S
+
+
+def test_same_step_counts_although_its_loss_varies():
+    reading = signs_of([f"step 5/100 loss 0.{second}7" for second in range(40)])
+    assert (reading.same_step, reading.same_step_us) == (39, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["step {s}/100 loss 0.3", "step 5/100 batch {s}", "[2/5] converting image{s}", "Epoch 5/100 loss 0.{s}7"],
+)
+def test_step_with_anything_else_that_moves_is_not_the_same(line: str):
+    assert signs_of([line.format(s=second) for second in range(40)]).same_step == 0
+
+
+def test_losses_that_are_not_numbers_count_until_one_is():
+    reading = signs_of(["loss 0.5", *["epoch 3 loss: nan, lr 0.1"] * 6])
+    assert (reading.nan_us, reading.nan_lines) == (S, 6)
+    assert signs_of(["loss nan"] * 6 + ["loss=0.25"]).nan_us is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss nan", "train_loss=NaN", '{"loss": NaN, "step": 3}', "{'loss': nan, 'epoch': 1.0}",
+        "Loss: -inf", "loss is nan", "loss: tensor(nan, device='cuda:0')", "step 7 perplexity inf",
+    ],
+)  # fmt: skip
+def test_loss_that_is_not_a_number_is_found_in_every_spelling(line: str):
+    assert signs_of([line] * 5).nan_lines == 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss 0.1 aux_loss nan",
+        "grad_norm inf",
+        "iter 3 reward 0.2 best_val_loss=inf",
+        "steps 9 actor_loss: nan",
+        "information lossless",
+        "nan values dropped: 3",
+        "lossy nan codec",
+    ],
+)
+def test_other_nan_is_no_loss(line: str):
+    assert signs_of([line] * 5).nan_us is None
+
+
+def test_loss_of_another_kind_counts_once_it_was_a_number():
+    assert signs_of(["val_loss 0.5", *["val_loss nan"] * 5]).nan_lines == 5
+    assert signs_of(["best_loss 0.5", *["best_loss nan"] * 5]).nan_us is None
+
+
+def test_evaluation_that_names_the_step_of_the_training_is_not_the_same_step():
+    assert signs_of([f"[step 5000] eval loss 2.{second}1" for second in range(40)]).same_step == 0
+
+
+def test_memory_is_bounded():
+    signs = OutputSigns()
+    for number in range(3 * KEPT_LINES):
+        signs.take(f"line {number}".encode(), None, number, complete=True)
+    assert len(signs._exact) == KEPT_LINES
+    signs.take(b"line 0", None, 1, complete=True)
+    assert signs.reading().repeated == 0, "forgotten long ago"
+
+
+@given(lines=st.lists(st.binary(max_size=60), max_size=30))
+def test_any_bytes_are_accepted(lines: list[bytes]):
+    signs = OutputSigns()
+    for at_us, line in enumerate(lines):
+        signs.take(line, None, at_us, complete=True)
+    reading = signs.reading()
+    assert reading.repeated <= len(lines)
+    assert len(reading.sample) <= 3
+
+
+def test_tasks_together_do_something_new_if_one_does():
+    stuck = signs_of(["loss nan"] * 30)
+    works = signs_of([f"loss 0.{n}" for n in range(30)])
+    both = combine_readings([stuck, works])
+    assert (both.new_us, both.nan_us) == (29 * S, None)
+    assert combine_readings([stuck, signs_of([])]).nan_us == 0
+    assert combine_readings([]) == OutputReading()
+
+
+def test_bar_that_is_drawn_again_for_each_file_is_new_while_it_moves():
+    files = [f" {percent:3d}% [====] 4.2MB/s" for _ in range(3) for percent in range(0, 101, 10)]
+    assert signs_of(files).new_us == (len(files) - 1) * S
+    assert signs_of(files, end="\r").new_us == (len(files) - 1) * S
+    assert signs_of(["disk 45 % full"] * 40).repeated == 39
