@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.core.hang.activity import CardActivity, RunActivity, spins
-from gpusquad.core.hang.hang import Evidence, HangRules, HangWatch, Suspicion, crash_backoff_s, judge
+from gpusquad.core.hang.hang import Evidence, HangRules, HangWatch, Suspicion
+from gpusquad.core.hang.rules import judge
 
 S = 1_000_000
 RULES = HangRules()
@@ -35,21 +36,22 @@ def rules_met(*args, **kwargs):
 
 
 def test_run_without_any_activity_is_silent_from_the_threshold_on():
-    assert rules_met(1799) == []
-    assert rules_met(1800) == ["silent"]
+    assert rules_met(599) == []
+    assert rules_met(600) == ["silent"]
 
 
 @given(last=times_s, kind=st.sampled_from(["last_output", "last_progress", "last_activity", "watched_since"]))
 def test_silence_is_counted_from_the_last_activity_of_any_kind(last, kind):
-    assert rules_met(last + 1799, **{kind: last}) == []
-    (suspicion,) = judge(evidence(last + 1800, **{kind: last}), RULES)
+    assert rules_met(last + 599, **{kind: last}) == []
+    (suspicion,) = judge(evidence(last + 600, **{kind: last}), RULES)
     assert (suspicion.rule, suspicion.since_us) == ("silent", at(last))
 
 
 def test_silent_message_gives_the_durations():
     (suspicion,) = judge(evidence(7200, last_output=600, last_activity=5000), RULES)
     assert (
-        suspicion.message == "no sign of life for 37m: no output for 1h50m, no progress since it started, idle for 37m"
+        suspicion.message
+        == "no sign of life for 37m: no new output for 1h50m, no progress since it started, idle for 37m"
     )
     assert suspicion.cure
 
@@ -59,10 +61,10 @@ def test_silent_message_gives_the_durations():
 
 def test_run_is_spinning_after_a_time_without_output_or_progress():
     busy = {"last_activity": 5000, "spinning_since": 1000}
-    assert rules_met(2199, **busy) == []
-    assert rules_met(2200, **busy) == ["spinning"]
-    assert rules_met(2200, **busy, last_output=1001) == []
-    assert rules_met(2200, **busy, last_progress=2199) == []
+    assert rules_met(1599, **busy) == []
+    assert rules_met(1600, **busy) == ["spinning"]
+    assert rules_met(1600, **busy, last_output=1001) == []
+    assert rules_met(1600, **busy, last_progress=1599) == []
 
 
 def test_spinning_message_gives_utilisation_power_and_duration():
@@ -138,7 +140,7 @@ def walk(steps, *, stop=True, rules=RULES):
 
 
 def test_watch_warns_once_then_stops_once():
-    steps = [(0, []), (10, [silent()]), (11, [silent()]), (609, [silent()]), (610, [silent()]), (900, [silent()])]
+    steps = [(0, []), (10, [silent()]), (11, [silent()]), (249, [silent()]), (250, [silent()]), (900, [silent()])]
     assert walk(steps) == [[], ["warn"], [], [], ["stop"], []]
 
 
@@ -147,7 +149,7 @@ def test_watch_only_warns_when_stopping_is_off():
 
 
 def test_activity_clears_the_warning_and_restarts_the_count():
-    steps = [(10, [silent()]), (600, []), (700, [silent(600)]), (1200, [silent(600)]), (1300, [silent(600)])]
+    steps = [(10, [silent()]), (600, []), (700, [silent(600)]), (900, [silent(600)]), (940, [silent(600)])]
     assert walk(steps) == [["warn"], ["clear"], ["warn"], [], ["stop"]]
 
 
@@ -155,7 +157,7 @@ def test_activity_between_two_steps_restarts_the_count():
     assert walk([(10, [silent(0)]), (5000, [silent(3000)]), (5601, [silent(3000)])]) == [["warn"], ["warn"], ["stop"]]
 
 
-def test_overrun_never_stops_a_run():
+def test_weak_suspicion_never_stops_a_run():
     assert walk([(0, [OVERRUN]), (10**6, [OVERRUN])]) == [["warn"], []]
 
 
@@ -232,7 +234,7 @@ def activity_after(cards, seconds, *, every=10, activity=None, first=0, **ratios
 def test_gang_that_waits_for_one_rank_is_spinning():
     activity = activity_after([STUCK, STUCK, IDLE], 1200)
     assert activity.spinning_since_us == START
-    assert [suspicion.rule for suspicion in judge(activity.evidence(START), RULES)] == ["spinning"]
+    assert [suspicion.rule for suspicion in judge(activity.evidence(START, {}), RULES)] == ["spinning"]
 
 
 def test_gang_with_one_working_card_is_not_spinning():
@@ -241,34 +243,33 @@ def test_gang_with_one_working_card_is_not_spinning():
 
 def test_run_on_idle_cards_is_silent_although_its_cpus_are_busy():
     activity = activity_after([IDLE], 1800, cpu_ratio=4.0)
-    assert [suspicion.rule for suspicion in judge(activity.evidence(START), RULES)] == ["silent"]
-    assert judge(activity.evidence(START, last_output_us=at(5)), RULES) == []
+    assert [suspicion.rule for suspicion in judge(activity.evidence(START, {}), RULES)] == ["silent"]
+    assert judge(activity.evidence(START, {"last_output_us": at(5)}), RULES) == []
 
 
 def test_run_without_cards_is_judged_by_its_cpu_use():
-    assert judge(activity_after([], 1800, cpu_ratio=0.5).evidence(START), RULES) == []
-    assert [suspicion.rule for suspicion in judge(activity_after([], 1800, cpu_ratio=0.0).evidence(START), RULES)] == [
-        "silent"
-    ]
+    assert judge(activity_after([], 1800, cpu_ratio=0.5).evidence(START, {}), RULES) == []
+    idle = activity_after([], 1800, cpu_ratio=0.0).evidence(START, {})
+    assert [suspicion.rule for suspicion in judge(idle, RULES)] == ["silent"]
 
 
 def test_silent_run_is_found_although_its_neighbour_is_busy():
-    assert judge(activity_after([WORKING], 1800).evidence(START), RULES) == []
+    assert judge(activity_after([WORKING], 1800).evidence(START, {}), RULES) == []
     assert [
-        suspicion.rule for suspicion in judge(activity_after([WORKING], 1800, gpu_ratio=0.0).evidence(START), RULES)
+        suspicion.rule for suspicion in judge(activity_after([WORKING], 1800, gpu_ratio=0.0).evidence(START, {}), RULES)
     ] == ["silent"]
 
 
 def test_unknown_card_activity_counts_as_work():
-    assert judge(activity_after([CardActivity(None)], 3600).evidence(START), RULES) == []
+    assert judge(activity_after([CardActivity(None)], 3600).evidence(START, {}), RULES) == []
 
 
 def test_time_without_samples_does_not_count_as_silence():
     activity = activity_after([IDLE], 1700)
     later = activity.after(at(9000), [IDLE], RULES)
     assert later.watched_since_us == at(9000)
-    assert judge(later.evidence(START), RULES) == []
-    assert judge(activity.after(at(100), [IDLE], RULES).evidence(START), RULES) == []  # the clock was set back
+    assert judge(later.evidence(START, {}), RULES) == []
+    assert judge(activity.after(at(100), [IDLE], RULES).evidence(START, {}), RULES) == []  # the clock was set back
 
 
 @given(
@@ -286,17 +287,3 @@ def test_activity_times_are_never_later_than_the_last_sample(samples):
         if card is WORKING:
             assert activity.last_activity_us == at(second)
             assert activity.spinning_since_us is None
-
-
-# -- crash loops ---------------------------------------------------------------------------------------------------
-
-
-def test_backoff_doubles_with_each_fast_crash():
-    assert [crash_backoff_s(n, 5.0) for n in (0, 1, 2, 3, 4)] == [0, 10, 20, 40, 80]
-    assert crash_backoff_s(3, 60.0) == 0
-    assert crash_backoff_s(10**9, 1.0) == 900
-
-
-@given(attempts=st.integers(0, 10**6), run_s=st.floats(0, 1e6))
-def test_backoff_grows_with_attempts_and_is_bounded(attempts, run_s):
-    assert 0 <= crash_backoff_s(attempts, run_s) <= crash_backoff_s(attempts + 1, run_s) <= 900

@@ -1,15 +1,22 @@
-"""Turns samples of a run's cards into evidence: when they last worked, and since when they only spin."""
+"""Turns samples of a run's cards, processes and output into evidence: when it last worked, and since when it only
+spins or floods its log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gpusquad.core.hang.hang import Evidence, HangRules
 from gpusquad.model.units import US_PER_S
 
 _GAP_US = 60 * US_PER_S
 """Maximum gap between two samples. After a longer one (suspend, clock change, no agent) the evidence starts again."""
+_FLOOD_WINDOW_US = 60 * US_PER_S
+_DISK_BYTES_S = 2**16
+"""Slower, it may be a log of its own."""
+_UNFED_TIMES = 1.5
+"""Traffic to a card that receives no kernels, over the least of the idle card: measurements vary by a third."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,10 @@ class CardActivity:
     power_w: float | None = None
     idle_power_w: float | None = None
     power_limit_w: float | None = None
+    received_bytes_s: float | None = None
+    """Over its bus."""
+    idle_received_bytes_s: float | None = None
+    """The same while it was idle: the traffic of measuring it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,15 @@ class RunActivity:
     seen_us: int | None = None
     watched_since_us: int | None = None
     last_activity_us: int | None = None
+    last_cpu_us: int | None = None
     spinning_since_us: int | None = None
+    unfed_since_us: int | None = None
+    flood_since_us: int | None = None
+    window: tuple[int, int] | None = None
+    """Start and first byte of the current window of output."""
+    disk: int | None = None
+    """Bytes read and written so far."""
+    last_disk_us: int | None = None
     cards: tuple[CardActivity, ...] = ()
 
     def after(
@@ -40,41 +59,66 @@ class RunActivity:
         *,
         gpu_ratio: float | None = None,
         cpu_ratio: float | None = None,
+        log_bytes: int = 0,
+        disk_bytes: int | None = None,
     ) -> RunActivity:
         """Add a sample. ``gpu_ratio``: utilisation by the run itself, without its neighbours, if known."""
         restarts = self.seen_us is None or not 0 <= now_us - self.seen_us <= _GAP_US
         before = RunActivity(watched_since_us=now_us) if restarts else self
         stuck = _wait_for_each_other(cards, rules)
+        unfed = stuck and all(_is_unfed(card) for card in cards if spins(card, rules))
         works = _works(cards, gpu_ratio, cpu_ratio, rules)
+        computes = cpu_ratio is not None and cpu_ratio >= rules.active_cores
+        window, flood_since_us = _output_window(before, now_us, log_bytes, rules)
         return replace(
             before,
             seen_us=now_us,
             last_activity_us=now_us if works else before.last_activity_us,
+            last_cpu_us=now_us if computes else before.last_cpu_us,
             spinning_since_us=(before.spinning_since_us or now_us) if stuck else None,
+            unfed_since_us=(before.unfed_since_us or now_us) if unfed else None,
+            flood_since_us=flood_since_us,
+            window=window,
+            disk=disk_bytes,
+            last_disk_us=now_us if _uses_disk(before, now_us, disk_bytes) else before.last_disk_us,
             cards=tuple(cards),
         )
 
-    def evidence(
-        self,
-        started_us: int,
-        *,
-        last_output_us: int | None = None,
-        last_progress_us: int | None = None,
-        high_us: int | None = None,
-    ) -> Evidence:
-        """Combine with other facts about the run. Requires at least one sample."""
+    def evidence(self, started_us: int, run: Mapping[str, Any], *, high_us: int | None = None, is_prior: bool = False,
+                 simulated: bool = False) -> Evidence:  # fmt: skip
+        """Combine with the agent's report of the run. Requires at least one sample."""
         return Evidence(
             now_us=self.seen_us if self.seen_us is not None else started_us,
             started_us=started_us,
+            has_cards=bool(self.cards),
             watched_since_us=self.watched_since_us,
-            last_output_us=last_output_us,
-            last_progress_us=last_progress_us,
+            last_output_us=run.get("last_output_us"),
+            new_output_us=run.get("new_us"),
+            repeated=run.get("repeated") or 0,
+            last_progress_us=run.get("progress_at_us"),
+            last_reported_us=run.get("reported_us"),
+            same_step_us=run.get("same_step_us"),
+            same_step=run.get("same_step") or 0,
+            nan_us=run.get("nan_us"),
+            nan_lines=run.get("nan_lines") or 0,
             last_activity_us=self.last_activity_us,
+            last_card_us=None if simulated or not self.cards else self.last_activity_us,
+            last_cpu_us=self.last_cpu_us,
+            last_disk_us=self.last_disk_us,
             spinning_since_us=self.spinning_since_us,
+            unfed_since_us=self.unfed_since_us,
             utilisation_ratio=_mean([card.utilisation_ratio for card in self.cards]),
             power_w=_mean([card.power_w for card in self.cards]),
             power_limit_w=_mean([card.power_limit_w for card in self.cards]),
+            flood_since_us=self.flood_since_us,
+            stopped_us=run.get("stopped_us"),
+            stopped_detail=run.get("stopped_detail") or "",
+            waits=run.get("waits"),
+            waits_detail=run.get("waits_detail") or "",
+            sample=tuple(run.get("sample") or ()),
+            stacks=tuple(run.get("stacks") or ()),
             high_us=high_us,
+            is_prior=is_prior,
         )
 
 
@@ -91,6 +135,13 @@ def spins(card: CardActivity, rules: HangRules) -> bool:
     return card.utilisation_ratio >= rules.spinning_utilisation_ratio and card.power_w <= little_w
 
 
+def _is_unfed(card: CardActivity) -> bool:
+    """Whether no kernel is sent to it. A small model that trains draws as little power as a kernel that hangs."""
+    if card.received_bytes_s is None or card.idle_received_bytes_s is None:
+        return False
+    return card.received_bytes_s <= _UNFED_TIMES * card.idle_received_bytes_s
+
+
 def _wait_for_each_other(cards: Sequence[CardActivity], rules: HangRules) -> bool:
     """Whether some cards spin and the others are idle: one rank is missing and its peers wait for it."""
     idle = [_is_idle(card.utilisation_ratio, rules) for card in cards]
@@ -101,10 +152,30 @@ def _wait_for_each_other(cards: Sequence[CardActivity], rules: HangRules) -> boo
 def _works(cards: Sequence[CardActivity], gpu_ratio: float | None, cpu_ratio: float | None, rules: HangRules) -> bool:
     """Whether the run works. With cards only their activity counts, since CPUs are busy while waiting. Unknown: yes."""
     if not cards:
-        return not _is_idle(cpu_ratio, rules)
+        return cpu_ratio is None or cpu_ratio >= rules.active_cores
     if gpu_ratio is not None:
         return not _is_idle(gpu_ratio, rules)
     return not all(_is_idle(card.utilisation_ratio, rules) for card in cards)
+
+
+def _uses_disk(before: RunActivity, now_us: int, disk_bytes: int | None) -> bool:
+    if before.disk is None or disk_bytes is None or before.seen_us is None:
+        return False
+    return (disk_bytes - before.disk) * US_PER_S >= _DISK_BYTES_S * max(now_us - before.seen_us, 1)
+
+
+def _output_window(before: RunActivity, now_us: int, log_bytes: int, rules: HangRules
+                   ) -> tuple[tuple[int, int], int | None]:  # fmt: skip
+    """The window of output that contains this sample, and since when all windows were floods."""
+    if before.window is None or log_bytes < before.window[1]:
+        return (now_us, log_bytes), None
+    begun_us, first_byte = before.window
+    passed_us = now_us - begun_us
+    if passed_us < _FLOOD_WINDOW_US:
+        return before.window, before.flood_since_us
+    is_flood = (log_bytes - first_byte) * US_PER_S >= rules.flood_bytes_s * passed_us
+    since_us = begun_us if before.flood_since_us is None else before.flood_since_us
+    return (now_us, log_bytes), since_us if is_flood else None
 
 
 def _is_idle(ratio: float | None, rules: HangRules) -> bool:

@@ -1,7 +1,6 @@
-"""Hang detection: when a run is likely hanging, and what follows: a warning, then a stop if the tenant's rule allows
-it.
+"""Hang detection: the evidence about a run, and what follows from a suspicion: a warning, then a stop.
 
-Pure functions: the caller passes the time and the evidence. An estimate never stops a run, so ``overrun`` only warns.
+Pure functions: the caller passes the time and the evidence. ``rules`` turns evidence into suspicions.
 """
 
 from __future__ import annotations
@@ -10,32 +9,52 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.model.units import US_PER_S
 
-RuleName = Literal["silent", "spinning", "overrun"]
+RuleName = Literal["silent", "spinning", "stopped", "nan", "stuck", "repeats", "flood", "overrun"]
 
 
 @dataclass(frozen=True, slots=True)
 class HangRules:
     """Thresholds. A time of 0 or less disables a rule."""
 
-    silent_s: float = 1800.0
-    """Time without output, progress and GPU activity."""
-    spinning_s: float = 1200.0
-    """Time with busy GPUs that draw little power, without output or progress: a hanging collective."""
+    silent_s: float = 600.0
+    """Time without output, progress and work on GPU and CPU."""
+    spinning_s: float = 600.0
+    """Time with busy GPUs that draw little power, without output or progress: a kernel or collective that hangs."""
     spinning_utilisation_ratio: float = 0.95
     spinning_power_ratio: float = 0.25
     """Little power: at most this fraction of the range from idle power to the limit."""
     idle_power_most_ratio: float = 0.25
     """Upper bound of the idle power as a fraction of the limit. The lowest power seen is too high if the card was
     always busy."""
+    stopped_s: float = 600.0
+    """Time with a process that was stopped by a signal."""
+    nan_s: float = 600.0
+    """Time in which every loss that is printed is not a number."""
+    repeats_s: float = 600.0
+    """Time in which it prints nothing but lines that it has printed before, or the same step."""
+    flood_s: float = 600.0
+    """Time with more output than ``flood_bytes_s``."""
+    flood_bytes_s: float = 2.0**20
     active_ratio: float = 0.01
-    """Utilisation from which a GPU, or the CPU of a run without GPUs, counts as active."""
+    """Utilisation from which a GPU counts as active."""
+    active_cores: float = 0.05
+    """Cores from which the CPU counts as active. Libraries wake up a little while they wait."""
     overrun_times: float = 3.0
-    """Run time over the predicted high quantile."""
+    """Run time over the predicted high quantile: a warning."""
     overrun_least_s: float = 600.0
-    stop_after_s: float = 600.0
+    overrun_stop_times: float = 10.0
+    """The same, for the stop of a run that shows no new output, progress or work on GPUs."""
+    overrun_stop_least_s: float = 6 * 3600.0
+    stop_after_s: float = 240.0
     """Time from the warning to the stop."""
+
+    @property
+    def look_after_s(self) -> float:
+        """Time without anything new after which the agent looks closer at a run: well before a rule needs it."""
+        times_s = (self.silent_s, self.repeats_s, self.spinning_s, self.stopped_s)
+        return min([60.0, *(max(time_s / 10, 0.2) for time_s in times_s if time_s > 0)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +64,48 @@ class Evidence:
     now_us: int
     """Time of the last sample, not of the caller's clock: without samples no suspicion grows."""
     started_us: int
+    has_cards: bool = True
     watched_since_us: int | None = None
     """Start of the observation. Silence before it is unknown."""
     last_output_us: int | None = None
+    new_output_us: int | None = None
+    """Last line that it had not printed before, apart from times in it."""
+    repeated: int = 0
+    """Lines since then."""
     last_progress_us: int | None = None
+    last_reported_us: int | None = None
+    """Last progress that it reported by itself, not by its output."""
+    same_step_us: int | None = None
+    same_step: int = 0
+    """Lines with the same step since then, in which only fractions differ."""
+    nan_us: int | None = None
+    nan_lines: int = 0
     last_activity_us: int | None = None
+    """Work on its GPUs, or on CPUs if it has none."""
+    last_card_us: int | None = None
+    """Work on real GPUs. On simulated cards the CPU stands for it, and shows nothing."""
+    last_cpu_us: int | None = None
+    last_disk_us: int | None = None
+    """Data written to or read from a disk."""
     spinning_since_us: int | None = None
+    unfed_since_us: int | None = None
+    """Since when the spinning GPUs receive nothing: no kernel is launched."""
     utilisation_ratio: float | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
+    flood_since_us: int | None = None
+    stopped_us: int | None = None
+    stopped_detail: str = ""
+    waits: str | None = None
+    """What its processes wait for (the agent's ``WaitKind``); None: not looked at."""
+    waits_detail: str = ""
+    sample: tuple[str, ...] = ()
+    """Last distinct lines of its output."""
+    stacks: tuple[str, ...] = ()
     high_us: int | None = None
     """Predicted run time, high quantile."""
+    is_prior: bool = False
+    """Whether that is known of jobs in general only, and nothing of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +118,8 @@ class Suspicion:
     message: str
     cure: str
     may_stop: bool = True
+    shown: tuple[str, ...] = ()
+    """Lines that show it: output or stacks. They may be private."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +131,40 @@ class HangAction:
     since_us: int
     message: str
     cure: str = ""
+    shown: tuple[str, ...] = ()
+    may_stop: bool = False
 
 
-def judge(evidence: Evidence, rules: HangRules) -> list[Suspicion]:
-    """All rules that match the run now."""
-    found = (_silent(evidence, rules), _spinning(evidence, rules), _overrun(evidence, rules))
-    return [suspicion for suspicion in found if suspicion is not None]
+@dataclass(frozen=True, slots=True)
+class _Warning:
+    at_us: int
+    may_stop: bool
 
 
 @dataclass(frozen=True, slots=True)
 class HangWatch:
     """Actions taken for one run so far. Immutable: every step gives a new value."""
 
-    warned: Mapping[RuleName, int] = field(default_factory=dict)
-    """Rule -> time of the warning."""
+    warned: Mapping[RuleName, _Warning] = field(default_factory=dict)
     stopped: bool = False
 
     def step(
         self, now_us: int, suspicions: Sequence[Suspicion], rules: HangRules, *, stop: bool
     ) -> tuple[HangWatch, tuple[HangAction, ...]]:
-        """Warn once per rule, stop once (if ``stop`` allows it), clear resolved warnings."""
+        """Warn once per rule, again when it becomes strong; stop once (if ``stop`` allows it); clear resolved ones."""
         current: dict[RuleName, Suspicion] = {suspicion.rule: suspicion for suspicion in suspicions}
         over: list[RuleName] = [rule for rule in self.warned if rule not in current or self._is_new(current[rule])]
         notices = [_cleared(rule, now_us) for rule in over if rule not in current]
-        warned: dict[RuleName, int] = {rule: at_us for rule, at_us in self.warned.items() if rule not in over}
+        warned: dict[RuleName, _Warning] = {rule: past for rule, past in self.warned.items() if rule not in over}
         for suspicion in suspicions:
-            if suspicion.rule not in warned:
-                warned[suspicion.rule] = now_us
+            before = warned.get(suspicion.rule)
+            if before is None or (suspicion.may_stop and not before.may_stop):
+                warned[suspicion.rule] = _Warning(now_us, suspicion.may_stop)
                 notices.append(_notice("warn", suspicion))
+            elif before.may_stop and not suspicion.may_stop:
+                warned[suspicion.rule] = _Warning(before.at_us, may_stop=False)
         due_us = now_us - rules.stop_after_s * US_PER_S
-        due = [suspicion for suspicion in suspicions if suspicion.may_stop and warned[suspicion.rule] <= due_us]
+        due = [suspicion for suspicion in suspicions if suspicion.may_stop and warned[suspicion.rule].at_us <= due_us]
         stops = stop and not self.stopped and bool(due)
         if stops:
             notices.append(_notice("stop", due[0]))
@@ -116,80 +172,12 @@ class HangWatch:
 
     def _is_new(self, suspicion: Suspicion) -> bool:
         """Whether there was a sign of life after the warning, between two evaluations."""
-        return suspicion.may_stop and suspicion.since_us > self.warned[suspicion.rule]
-
-
-def crash_backoff_s(
-    attempts: int, last_run_s: float, *, fast_s: float = 60.0, first_s: float = 10.0, most_s: float = 900.0
-) -> float:
-    """Delay before the next attempt of a job that crashed ``attempts`` times in a row. 0 if it ran for ``fast_s``."""
-    if attempts <= 0 or last_run_s >= fast_s:
-        return 0.0
-    return min(first_s * 2.0 ** min(attempts - 1, 64), most_s)
-
-
-# -- the rules ---------------------------------------------------------------------------------------------------------
-
-
-def _silent(evidence: Evidence, rules: HangRules) -> Suspicion | None:
-    signs_us = (evidence.last_output_us, evidence.last_progress_us, evidence.last_activity_us)
-    since_us = _latest(evidence, *signs_us, evidence.watched_since_us)
-    if not _reached(evidence.now_us - since_us, rules.silent_s):
-        return None
-    parts = (
-        _ago("no output", evidence.last_output_us, evidence),
-        _ago("no progress", evidence.last_progress_us, evidence),
-        _ago("idle", evidence.last_activity_us, evidence),
-    )
-    message = f"no sign of life for {show_us(evidence.now_us - since_us)}: {', '.join(parts)}"
-    return Suspicion("silent", since_us, message, "check its logs; cancel it, or let it print or report progress")
-
-
-def _spinning(evidence: Evidence, rules: HangRules) -> Suspicion | None:
-    if evidence.spinning_since_us is None:
-        return None
-    since_us = _latest(evidence, evidence.last_output_us, evidence.last_progress_us, evidence.spinning_since_us)
-    if not _reached(evidence.now_us - since_us, rules.spinning_s):
-        return None
-    busy = "" if evidence.utilisation_ratio is None else f" {evidence.utilisation_ratio:.0%}"
-    drawn = ""
-    if evidence.power_w is not None and evidence.power_limit_w is not None:
-        drawn = f" at {evidence.power_w:.0f} W of {evidence.power_limit_w:.0f} W"
-    message = (
-        f"GPUs{busy} busy{drawn} without output or progress for {show_us(evidence.now_us - since_us)}: "
-        "a collective operation is likely hanging"
-    )
-    return Suspicion("spinning", since_us, message, "find in the logs which rank stopped first; cancel and resubmit")
-
-
-def _overrun(evidence: Evidence, rules: HangRules) -> Suspicion | None:
-    if evidence.high_us is None or rules.overrun_times <= 0:
-        return None
-    allowed_us = round(max(evidence.high_us * rules.overrun_times, rules.overrun_least_s * US_PER_S))
-    ran_us = evidence.now_us - evidence.started_us
-    if ran_us < allowed_us:
-        return None
-    message = f"has run for {show_us(ran_us)}; at most {show_us(evidence.high_us)} was predicted"
-    cure = "update its estimate if this is right; set a time limit if it should end"
-    return Suspicion("overrun", evidence.started_us + allowed_us, message, cure, may_stop=False)
-
-
-def _latest(evidence: Evidence, *times_us: int | None) -> int:
-    return max([evidence.started_us, *(time_us for time_us in times_us if time_us is not None)])
-
-
-def _reached(quiet_us: int, threshold_s: float) -> bool:
-    return threshold_s > 0 and quiet_us >= threshold_s * US_PER_S
-
-
-def _ago(what: str, last_us: int | None, evidence: Evidence) -> str:
-    if last_us is None or last_us < evidence.started_us:
-        return f"{what} since it started"
-    return f"{what} for {show_us(evidence.now_us - last_us)}"
+        return suspicion.rule != "overrun" and suspicion.since_us > self.warned[suspicion.rule].at_us
 
 
 def _notice(kind: Literal["warn", "stop"], suspicion: Suspicion) -> HangAction:
-    return HangAction(kind, suspicion.rule, suspicion.since_us, suspicion.message, suspicion.cure)
+    return HangAction(kind, suspicion.rule, suspicion.since_us, suspicion.message, suspicion.cure, suspicion.shown,
+                      suspicion.may_stop)  # fmt: skip
 
 
 def _cleared(rule: RuleName, now_us: int) -> HangAction:

@@ -1,0 +1,1 @@
+"""Programs that hang or loop, and programs that only look like it."""

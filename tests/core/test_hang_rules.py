@@ -1,0 +1,229 @@
+"""Each rule of its own: what is strong evidence, and what honest work looks like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.core.hang.activity import CardActivity, RunActivity
+from gpusquad.core.hang.hang import Evidence, HangRules, HangWatch, Suspicion
+from gpusquad.core.hang.rules import judge
+from gpusquad.model.waits import WAIT_KINDS
+
+S = 1_000_000
+START = 1_700_000_000 * S
+RULES = HangRules()
+
+
+def at(second: float) -> int:
+    return START + round(second * S)
+
+
+def judged(now_s: float, **facts: Any) -> dict[str, bool]:
+    """Rule -> whether it may stop the run."""
+    return {one.rule: one.may_stop for one in judge(Evidence(now_us=at(now_s), started_us=START, **facts), RULES)}
+
+
+# -- silent --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("waits", "expected"), [
+    ("stuck", {"silent": True}), ("stopped", {"silent": True}), ("sleeping", {"silent": False}),
+    ("network", {"silent": False}), ("disk", {"silent": False}), ("unknown", {"silent": False}),
+    (None, {"silent": False}), ("service", {}), ("terminal", {}),
+])  # fmt: skip
+def test_silent_run_is_stopped_only_if_it_waits_for_itself(waits: str | None, expected: dict[str, bool]):
+    assert judged(700, waits=waits, last_output_us=at(50)) == expected
+
+
+def test_run_that_computes_on_cpus_is_not_silent_but_warned_of_when_its_gpus_stay_idle():
+    assert judged(1700, last_cpu_us=at(1700), waits="running") == {}
+    assert judged(1900, last_cpu_us=at(1900), waits="running") == {"silent": False}
+    assert judged(1900, last_cpu_us=at(1900), waits="running", has_cards=False) == {}
+
+
+# -- output --------------------------------------------------------------------------------------------------------
+
+
+def test_equal_lines_are_a_loop():
+    looping = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(400)}
+    assert judged(600, repeated=600, **looping) == {}
+    assert judged(700, repeated=600, **looping) == {"repeats": True}
+
+
+@pytest.mark.parametrize("facts", [
+    {"last_card_us": at(699)},  # trains, and a library warns in each step
+    {"waits": "service"},  # logs its health checks
+    {"waits": "terminal"},
+    {"last_progress_us": at(650)},  # reports progress by a file
+    {"new_output_us": at(300)},
+    {"repeated": 10},
+])  # fmt: skip
+def test_equal_lines_of_honest_programs_are_left_alone(facts: dict[str, Any]):
+    looping = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(700), "repeated": 600}
+    assert judged(700, **(looping | facts)) == {}
+
+
+def test_sign_of_life_of_a_busy_program_only_warns():
+    """A compiler whose wrapper prints a line now and then."""
+    facts = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(700)}
+    assert judged(700, repeated=170, **facts) == {"repeats": False}
+    assert judged(700, repeated=2800, **facts) == {"repeats": True}
+    assert judged(700, repeated=2800, waits="network", **facts) == {"repeats": False}
+
+
+def test_line_now_and_then_of_an_idle_program_only_warns():
+    """It may wait for a file, or for a service that is not there yet."""
+    idle = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(5), "waits": "sleeping"}
+    assert judged(700, repeated=70, **idle) == {"repeats": False, "silent": False}
+    assert judged(700, repeated=170, **idle) == {"repeats": True, "silent": False}
+    assert judged(700, repeated=170, last_disk_us=at(690), **idle) == {}
+
+
+def test_line_that_a_thread_repeats_does_not_hide_that_the_others_wait():
+    waiting = {"new_output_us": at(5), "last_output_us": at(700), "waits": "stuck"}
+    assert judged(700, repeated=0, **waiting) == {"silent": True}
+
+
+def test_same_step_with_other_losses_is_a_loop_also_on_busy_gpus():
+    facts = {"last_output_us": at(700), "last_card_us": at(700), "last_activity_us": at(700), "last_cpu_us": at(700)}
+    assert judged(700, same_step=300, same_step_us=at(10), new_output_us=at(700), **facts) == {"stuck": True}
+    assert judged(700, same_step=60, same_step_us=at(10), new_output_us=at(700), **facts) == {"stuck": False}
+    assert judged(700, same_step=20, same_step_us=at(10), new_output_us=at(700), **facts) == {}
+    assert judged(700, same_step=300, same_step_us=at(200), new_output_us=at(700), **facts) == {}
+    reported = {"last_reported_us": at(650)}
+    assert judged(700, same_step=300, same_step_us=at(10), new_output_us=at(700), **facts, **reported) == {}
+
+
+def test_equal_line_with_a_step_now_and_then_may_be_a_sign_of_life():
+    facts = {"last_output_us": at(700), "last_card_us": at(700), "last_activity_us": at(700), "new_output_us": at(10)}
+    assert judged(700, same_step=60, same_step_us=at(10), **facts) == {"stuck": False}
+    assert judged(700, same_step=2800, same_step_us=at(10), **facts) == {"stuck": True}
+
+
+def test_losses_that_are_not_numbers_stop_a_busy_run():
+    facts = {"last_output_us": at(900), "new_output_us": at(900), "last_activity_us": at(900)}
+    assert judged(900, nan_us=at(100), nan_lines=5, **facts) == {"nan": True}
+    assert judged(900, nan_us=at(100), nan_lines=4, **facts) == {}
+    assert judged(600, nan_us=at(100), nan_lines=50, **facts) == {}
+
+
+def test_process_stopped_by_a_signal_is_found_although_others_print():
+    facts = {
+        "last_output_us": at(900),
+        "new_output_us": at(900),
+        "last_cpu_us": at(900),
+        "stopped_detail": "python (pid 7)",
+    }
+    assert judged(900, stopped_us=at(300), **facts) == {"stopped": True}
+    assert judged(899, stopped_us=at(300), **facts) == {}
+
+
+# -- cards ---------------------------------------------------------------------------------------------------------
+
+# Measured on an H200 with bench/hangs/card_signals.py: a kernel that spins, and replays of a graph of small kernels.
+SPINNING = CardActivity(1.0, 142.0, 89.0, 700.0, received_bytes_s=436 * 1024.0, idle_received_bytes_s=439 * 1024.0)
+SMALL_KERNELS = CardActivity(1.0, 141.0, 89.0, 700.0, received_bytes_s=986 * 1024.0, idle_received_bytes_s=439 * 1024.0)
+UNKNOWN_BUS = CardActivity(1.0, 142.0, 89.0, 700.0)
+
+
+@pytest.mark.parametrize(("card", "may_stop"), [(SPINNING, True), (SMALL_KERNELS, False), (UNKNOWN_BUS, False)])
+def test_busy_card_without_power_is_stopped_only_if_nothing_is_sent_to_it(card: CardActivity, may_stop: bool):
+    activity = RunActivity()
+    for second in range(0, 620, 10):
+        activity = activity.after(at(second), [card], RULES, cpu_ratio=1.0)
+    suspicions = judge(activity.evidence(START, {}), RULES)
+    assert [(one.rule, one.may_stop) for one in suspicions] == [("spinning", may_stop)]
+
+
+# -- flood ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bytes_s", "expected"), [(2 * 2**20, ["flood"]), (2**19, [])])
+def test_output_faster_than_its_limit_for_long_is_a_flood(bytes_s: int, expected: list[str]):
+    activity = RunActivity()
+    for second in range(0, 800, 5):
+        activity = activity.after(at(second), [], RULES, cpu_ratio=1.0, log_bytes=second * bytes_s)
+    assert [one.rule for one in judge(activity.evidence(START, {"new_us": at(795)}), RULES)] == expected
+
+
+def test_pause_ends_a_flood():
+    activity, written = RunActivity(), 0
+    for second in range(0, 800, 5):
+        written += 0 if 400 <= second < 500 else 5 * 2**22
+        activity = activity.after(at(second), [], RULES, cpu_ratio=1.0, log_bytes=written)
+    assert judge(activity.evidence(START, {"new_us": at(795)}), RULES) == []
+
+
+# -- overrun -------------------------------------------------------------------------------------------------------
+
+HOUR = 3600
+
+
+def test_silent_loop_is_stopped_at_ten_times_what_was_predicted_and_not_before():
+    facts = {"high_us": HOUR * S, "last_cpu_us": at(10 * HOUR), "has_cards": False}
+    assert judged(2 * HOUR, **facts) == {}
+    assert judged(3 * HOUR, **facts) == {"overrun": False}
+    assert judged(10 * HOUR - 1, **facts) == {"overrun": False}
+    assert judged(10 * HOUR, **facts) == {"overrun": True}
+
+
+def test_short_prediction_does_not_stop_a_silent_run_within_six_hours():
+    facts = {"high_us": S, "last_cpu_us": at(6 * HOUR), "has_cards": False}
+    assert judged(6 * HOUR - 1, **facts) == {"overrun": False}
+    assert judged(6 * HOUR, **facts) == {"overrun": True}
+
+
+def test_by_the_prior_nobody_overruns_but_a_silent_loop_is_stopped():
+    facts = {"high_us": HOUR * S, "is_prior": True, "has_cards": False}
+    assert judged(9 * HOUR, last_cpu_us=at(9 * HOUR), **facts) == {}
+    assert judged(10 * HOUR, last_cpu_us=at(10 * HOUR), **facts) == {"overrun": True}
+
+
+@pytest.mark.parametrize("facts", [
+    {"last_card_us": at(99 * HOUR)}, {"new_output_us": at(99 * HOUR)}, {"last_progress_us": at(99 * HOUR)},
+    {"waits": "network"}, {"waits": "disk"},
+])  # fmt: skip
+def test_run_that_shows_anything_is_never_stopped_for_its_prediction(facts: dict[str, Any]):
+    assert judged(99 * HOUR, high_us=HOUR * S, last_cpu_us=at(99 * HOUR), has_cards=False, **facts)["overrun"] is False
+
+
+# -- all rules -----------------------------------------------------------------------------------------------------
+
+seconds = st.none() | st.integers(0, 100_000).map(at)
+
+
+@given(
+    times=st.fixed_dictionaries(dict.fromkeys(
+        ("last_cpu_us", "last_card_us", "nan_us", "same_step_us", "stopped_us", "new_output_us"), seconds)),
+    waits=st.none() | st.sampled_from(WAIT_KINDS), high=st.integers(1, 10**11),
+)  # fmt: skip
+def test_run_that_reports_progress_is_never_stopped_for_silence(times, waits, high):
+    now = 100_000
+    news = {"last_progress_us": at(now), "last_reported_us": at(now), "last_output_us": at(now)}
+    found = judged(now, **(times | news), waits=waits, high_us=high, repeated=10**6,
+                   same_step=10**6, nan_lines=10**6)  # fmt: skip
+    assert {rule for rule, may_stop in found.items() if may_stop} <= {"nan", "stopped"}
+
+
+def test_weak_suspicion_that_becomes_strong_is_told_again_and_waits_again():
+    weak, strong = (Suspicion("silent", START, "quiet", "look", may_stop=may) for may in (False, True))
+    watch, kinds = HangWatch(), []
+    for second, suspicion in ((0, weak), (4000, weak), (4001, strong), (4240, strong), (4241, strong)):
+        watch, actions = watch.step(at(second), [suspicion], RULES, stop=True)
+        kinds.append([action.kind for action in actions])
+    assert kinds == [["warn"], [], ["warn"], [], ["stop"]]
+
+
+def test_rules_without_a_threshold_are_off():
+    off = HangRules(**dict.fromkeys(("silent_s", "spinning_s", "stopped_s", "nan_s", "repeats_s", "flood_s",
+                                     "overrun_times", "overrun_stop_times"), 0.0))  # fmt: skip
+    evidence = Evidence(
+        now_us=at(10**6), started_us=START, waits="stuck", spinning_since_us=START, stopped_us=START, nan_us=START,
+        nan_lines=99, same_step=99, same_step_us=START, repeated=10**7, flood_since_us=START, high_us=S,
+    )  # fmt: skip
+    assert judge(evidence, off) == []
+    assert off.look_after_s == 60.0
