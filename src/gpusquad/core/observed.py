@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusquad.core.ports import Engine, ForeignUsageChanged
+from gpusquad.model.card_faults import FaultClass
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
 from gpusquad.model.sharing_params import SharingParams
@@ -62,8 +63,8 @@ class ClusterObserved:
     cluster: Cluster | None = None
     allowed: Mapping[str, NDArray[np.bool_]] | None = None
     others: tuple[ForeignUsageChanged, ...] = ()
-    broken: frozenset[str] | None = None
-    """All cards that the agents report as unusable."""
+    broken: Mapping[str, tuple[str, FaultClass]] | None = None
+    """All cards that the agents report as unusable, with the cause and its class."""
 
 
 Sighting = GangFound | GangWithdrawn | GangsResynced | ClusterObserved

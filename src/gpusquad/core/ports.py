@@ -237,6 +237,13 @@ class Launch:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     sharing_params: SharingParams = field(default_factory=SharingParams)
     """Its parameters on a shared card."""
+    is_elastic: bool = False
+    """Another attempt may have another number of tasks."""
+
+    @property
+    def is_gang(self) -> bool:
+        """The program is one of a gang. That of an elastic job is, even if only one task runs."""
+        return self.is_elastic or len(self.tasks) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +255,18 @@ class TaskEnd:
     signal: int | None = None
     out_of_memory: bool = False
     cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUsage:
+    """What the largest task of an attempt used on its host."""
+
+    cpu_milli: int = 0
+    """Mean over the run."""
+    largest_bytes: int = 0
+    """Peak memory of its largest process."""
+    group_bytes: int = 0
+    """Peak memory of all its processes with their file caches, if control groups count it. 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +296,8 @@ class AttemptEnded:
     """End time by the clock of its node, since the report may be late. None: the time of the report."""
     failed_by_itself: bool = False
     """Its tasks failed, although it is reported as lost because an owner recreates them."""
+    usage: TaskUsage | None = None
+    """None: not measured."""
 
 
 Report = AttemptStarted | AttemptEnded

@@ -19,6 +19,11 @@ from gpusquad.model.views import RunTimePrediction
 Key = Callable[[Job], tuple]
 
 
+def with_least_tasks_us(job: Job, run_us: int) -> int:
+    """Run time of an elastic gang with its minimum number of tasks. Rounded up like the predicted end of a run."""
+    return -(-run_us * job.tasks // sum(low for low, _ in job.bounds)) if job.is_elastic else run_us
+
+
 @dataclass(slots=True, eq=False)
 class PendingJob:
     """A pending job."""
@@ -56,8 +61,7 @@ class PendingJob:
         high_us = prediction.high_us if prediction.word_us is None else prediction.word_us
         if careful and prediction.careful_us is not None:
             high_us = prediction.careful_us
-        if job.is_elastic:
-            high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
+        high_us = with_least_tasks_us(job, high_us)
         self.stay_us = min(high_us, FOREVER_US)
 
     @property
@@ -67,9 +71,7 @@ class PendingJob:
         word."""
         if self.prediction.word_us is not None:
             return self.stay_us
-        last_us = self.prediction.last_us
-        if self.job.is_elastic:
-            last_us = last_us * self.job.tasks // sum(low for low, _ in self.job.bounds)
+        last_us = with_least_tasks_us(self.job, self.prediction.last_us)
         return min(max(self.stay_us, last_us), FOREVER_US)
 
     def cluster_time_us(self, gpus: int, horizon_us: int) -> float:

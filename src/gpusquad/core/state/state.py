@@ -385,7 +385,14 @@ class SchedulerState:
         trial = SpaceTrial(
             space, job, self.policies.demand, counts, turn, self.rate, must_place, self.left_us, len(self.queue)
         )
-        return self.policies.place.propose(job, trial)
+        if not job.avoid_cards:
+            return self.policies.place.propose(job, trial)
+        index = space.fixed.card_index
+        space.last_cards = frozenset(index[card] for card in job.avoid_cards if card in index)
+        try:
+            return self.policies.place.propose(job, trial)
+        finally:
+            space.last_cards = frozenset()
 
     def can_ever_run(self, job: Job) -> bool:
         """Whether the configured cluster, all healthy and empty, could hold the gang."""

@@ -16,11 +16,13 @@ import structlog
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.virtual import physical
+from gpusquad.model.waits import WAIT_KINDS
 from gpusquad.server.errors import Forbidden, Unavailable
 from gpusquad.server.services.cluster.agent_watch import RunningGang
 
 SILENT_TICKS = 4
 """Consecutive missing reports after which a node is dropped."""
+_TIMES = ("last_output_us", "progress_at_us", "new_us", "same_step_us", "nan_us", "reported_us", "stopped_us")
 _log = structlog.get_logger("gpusquad.reports")
 Message = dict[str, Any]
 _Key = tuple[str, int]
@@ -162,6 +164,8 @@ def merged(run: RunningGang, reports: Mapping[str, _Report], now_us: int) -> Mes
         "last_output_us": _newest(part["last_output_us"] for part in parts.values()),
         "log_bytes": sum(part["log_bytes"] for part in parts.values()),
         # Other tasks often count something else, so the first task that reports steps counts.
+        **_output_signs(list(parts.values())),
+        **_wait_signs(list(parts.values())),
         "step": None if first is None else first["step"],
         "total": None if first is None else first["total"],
         "progress_at_us": _newest(part["progress_at_us"] for part in parts.values()),
@@ -190,8 +194,37 @@ def _is_of(part: Message, run: RunningGang, node: str) -> bool:
 
 def _by_our_clock(run: Message, at_us: int, received_us: int) -> Message:
     """Convert times to this clock, so that a slow clock does not make a run look silent. Future times are clamped."""
-    times = {name: run[name] for name in ("last_output_us", "progress_at_us") if run[name] is not None}
+    times = {name: run[name] for name in _TIMES if run.get(name) is not None}
     return run | {name: max(0, received_us - max(0, at_us - time_us)) for name, time_us in times.items()}
+
+
+def _output_signs(parts: Sequence[Message]) -> Message:
+    """It prints something new if one of its tasks does, and a finite loss on one node is a loss of the run."""
+    losses = [part for part in parts if part.get("has_losses")]
+    all_nan = bool(losses) and all(part.get("nan_us") is not None for part in losses)
+    return {
+        "new_us": _newest(part.get("new_us") for part in parts),
+        "repeated": max((part.get("repeated") or 0 for part in parts), default=0),
+        "same_step": max((part.get("same_step") or 0 for part in parts), default=0),
+        "same_step_us": _newest(part.get("same_step_us") for part in parts),
+        "nan_us": _newest(part.get("nan_us") for part in losses) if all_nan else None,
+        "nan_lines": max((part.get("nan_lines") or 0 for part in losses), default=0),
+        "reported_us": _newest(part.get("reported_us") for part in parts),
+    }
+
+
+def _wait_signs(parts: Sequence[Message]) -> Message:
+    """A node on which it works, or waits for something else, explains the others. All have to be looked at."""
+    is_known = bool(parts) and all(part.get("waits") for part in parts)
+    first = min(parts, key=lambda part: WAIT_KINDS.index(part["waits"])) if is_known else {}
+    stopped = [part for part in parts if part.get("stopped_us") is not None]
+    return {
+        "waits": first.get("waits"),
+        "waits_detail": first.get("waits_detail", ""),
+        "stopped_us": min((part["stopped_us"] for part in stopped), default=None),
+        "stopped_detail": stopped[0].get("stopped_detail", "") if stopped else "",
+        "disk_bytes": sum(part.get("disk_bytes") or 0 for part in parts),
+    }
 
 
 def _newest(times_us: Any) -> int | None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from gpusquad.core.hang.activity import CardActivity, RunActivity
-from gpusquad.core.hang.hang import HangAction, HangRules, HangWatch, judge
-from gpusquad.core.ports import GangStopping
 from gpusquad.core.transitions import JobState
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
-from gpusquad.model.prediction import PRIOR
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.safe_text import one_line
+from gpusquad.server.services.cluster.card_suspects import CardSuspects
+from gpusquad.server.services.cluster.hang_watch import HangWatcher
 from gpusquad.server.services.cluster.nodes import NodeService
 from gpusquad.server.services.cluster.progress_tracking import ProgressTracking
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.jobs.outcomes import Outcomes
-from gpusquad.server.services.runtime.records import cards_of
-from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.server.services.sharing.interference_learning import InterferenceLearner
 from gpusquad.store import samples
 from gpusquad.store.database import StoreUnavailable
@@ -37,14 +32,6 @@ STORE_INTERVAL_US = 10 * US_PER_S
 """Interval at which samples are stored. The last sample is always in memory."""
 KEEP_CARDS = 256
 """With more cards the interval grows, so that a large cluster stores at most this many samples per interval."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RunState:
-    """Activity of one run."""
-
-    pulse: RunActivity = field(default_factory=RunActivity)
-    watch: HangWatch = field(default_factory=HangWatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +55,19 @@ class AgentWatcher:
         self,
         context: SchedulerContext,
         node_service: NodeService,
-        outcomes: Outcomes,
-        tenants: TenantCache,
-        rules: HangRules,
+        hangs: HangWatcher,
         tracking: ProgressTracking,
         neighbours: InterferenceLearner,
+        suspects: CardSuspects,
     ) -> None:
         self._context = context
+        self._suspects = suspects
         self._node_service = node_service
-        self._outcomes = outcomes
-        self._tenants = tenants
-        self._rules = rules
+        self._hangs = hangs
         self._progress = tracking
         self._neighbours = neighbours
         self._unmanaged: dict[str, int] = {}
         """Card to the number of consecutive samples with an unmanaged process (negative: without)."""
-        self._runs: dict[tuple[str, int], _RunState] = {}
         self._kept_us = 0
         self._kept_samples_us = 0
 
@@ -105,7 +89,7 @@ class AgentWatcher:
         """Handle one message of the agent."""
         kind = message.get("kind")
         if kind == "card_fault":
-            self._node_service.fault(message["card"], message["cause"])
+            self._node_service.fault(message["card"], message["cause"], message.get("class"))
         elif kind == "card_ok":
             self._node_service.recovered(message["card"])
         elif kind == "samples":
@@ -116,6 +100,7 @@ class AgentWatcher:
         self._node_service.samples = cards
         for card in cards.values():
             self._check_unmanaged(card)
+        self._suspects.hear(cards.values())
         now_us = self._context.clock.now_us()
         self._neighbours.observe(message["at_us"])
         for run in message.get("runs", ()):
@@ -143,7 +128,7 @@ class AgentWatcher:
         elif count <= -CONFIRM_SAMPLES and self._node_service.unmanaged_on(card["id"]) is not None:
             self._node_service.taken_outside(card["id"], None)
 
-    # -- hangs -----------------------------------------------------------------------------------------------------
+    # -- runs ------------------------------------------------------------------------------------------------------
 
     def _check_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
         row = self._context.rows.get(run["job"])
@@ -154,43 +139,10 @@ class AgentWatcher:
         self._context.peaks.see(run, mine, at_us, len(tasks))
         self._progress.see(row, run, at_us)
         self._neighbours.see(row, run, at_us)
-        seen = self._runs.get((row.id, row.attempt), _RunState())
-        activity = [CardActivity(None)] if run.get("unknown") else _card_activity(row, cards)
-        pulse = seen.pulse.after(at_us, activity, self._rules, gpu_ratio=run.get("gpu_ratio"),
-                                 cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
-        evidence = pulse.evidence(
-            at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
-            last_progress_us=run.get("progress_at_us"), high_us=_predicted_high_us(row),
-        )  # fmt: skip
-        stops = self._tenants.stops_hung(row.tenant)
-        watch, notices = seen.watch.step(at_us, judge(evidence, self._rules), self._rules, stop=stops)
-        self._runs[row.id, row.attempt] = _RunState(pulse, watch)
-        for notice in notices:
-            self._act(row, notice)
-
-    def _act(self, row: JobRow, notice: HangAction) -> None:
-        if notice.kind == "warn":
-            self._context.observer.hung(notice.rule)
-
-        def handle() -> None:
-            now = self._context.rows.get(row.id)
-            if now is None or now.attempt != row.attempt or now.state != JobState.RUNNING:
-                return
-            unit = self._context.unit
-            if notice.kind == "stop":
-                self._context.driver.apply(unit.now_us, GangStopping(row.id))
-                cause = f"hung by rule {notice.rule}: {notice.message}"
-                self._outcomes.request_stop(unit, row.id, JobState.STOPPING, "failed", cause)
-            else:
-                kind = "hung" if notice.kind == "warn" else "recovered"
-                text = f"{notice.message}; {notice.cure}" if notice.cure else notice.message
-                unit.record(row.id, kind, text, data={"rule": notice.rule})
-
-        self._context.loop.post(handle)
+        self._hangs.see(row, run, cards, at_us)
 
     def _forget_ended(self) -> None:
-        for key in [key for key in self._runs if key[0] not in self._context.rows]:
-            del self._runs[key]
+        self._hangs.forget_ended()
         self._context.peaks.forget(self._context.rows.keys())
 
     # -- storing ---------------------------------------------------------------------------------------------------
@@ -258,18 +210,3 @@ def _cards_by_node(row: JobRow) -> dict[str, frozenset[str]]:
         if task["cards"]:
             found[task["node"]] = found.get(task["node"], frozenset()) | frozenset(task["cards"])
     return found
-
-
-def _card_activity(row: JobRow, cards: Mapping[str, Any]) -> list[CardActivity]:
-    mine = [cards[card] for card in cards_of(row) if card in cards]
-    return [
-        CardActivity(card.get("utilisation_ratio"), card.get("power_w"), card.get("idle_power_w"),
-                 card.get("power_limit_w"))
-        for card in mine
-    ]  # fmt: skip
-
-
-def _predicted_high_us(row: JobRow) -> int | None:
-    """The high quantile of its run time. None: nothing is known of the job itself."""
-    forecast = row.forecast or {}
-    return None if forecast.get("source") == PRIOR else forecast.get("high_us")

@@ -7,7 +7,7 @@ store keeps it, with predictions and events.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from gpusquad.core.ports import (
     NodeSetsChanged,
 )
 from gpusquad.core.transitions import JobState
+from gpusquad.model.card_faults import FaultClass
 from gpusquad.model.codec import job_to_dict
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement, ShapePlacement
@@ -77,7 +78,7 @@ class ClusterSync:
         self._impossible: set[str] = set()
         """Checked again when nodes change."""
         self._over_before: set[str] = set()
-        self._broken: frozenset[str] = frozenset()
+        self._broken: Mapping[str, tuple[str, FaultClass]] = {}
 
     def job_ended(self, unit: UnitOfWork, row: JobRow) -> None:
         """The engine may still have the gang, for example after a time limit or a refusal."""
@@ -257,10 +258,11 @@ class ClusterSync:
         if seen.cluster is not None or seen.allowed is not None:
             self._recheck()
 
-    def _faults(self, broken: frozenset[str]) -> None:
-        for card in sorted(broken - self._broken):
-            self.node_service.fault(card, "its node's agent reports a fault")
-        for card in sorted(self._broken - broken):
+    def _faults(self, broken: Mapping[str, tuple[str, FaultClass]]) -> None:
+        for card, fault in sorted(broken.items()):
+            if self._broken.get(card) != fault:
+                self.node_service.fault(card, *fault)
+        for card in sorted(self._broken.keys() - broken.keys()):
             self.node_service.recovered(card)
         self._broken = broken
 

@@ -12,6 +12,7 @@ import numpy as np
 from gpusquad.core.ports import CardChanged, NodeChanged, WindowsChanged
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState
+from gpusquad.model.card_faults import FaultClass, class_of_trouble
 from gpusquad.model.cluster import UNKNOWN_OUTAGE, MaintenanceWindow, Outage
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
@@ -19,20 +20,24 @@ from gpusquad.server.answers import CardStatus, CardUser, ClusterStatus, NodeSta
 from gpusquad.server.errors import NotFound
 from gpusquad.server.ids import new_id
 from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.containment import Containment
 from gpusquad.server.services.jobs.outcomes import ON_CARDS, Outcomes
 from gpusquad.server.services.runtime.unit_of_work import Write
 from gpusquad.store import marks
 from gpusquad.store.jobs import JobRow
 from gpusquad.store.marks import MarkRow
 
-CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
+CORDON, FAULT, OUTSIDE, SUSPECT = "cordon", "fault", "outside", "suspect"
 CURES = {
-    FAULT: "it returns after it has been healthy for a while, or with gpusquad uncordon",
+    FAULT: "it returns after a self-test or when it has been healthy for a while, or with gpusquad uncordon",
+    SUSPECT: "it returns when it has passed a self-test, or with gpusquad uncordon",
     CORDON: "use gpusquad uncordon",
     OUTSIDE: "end the process that holds it, or wait until it has ended",
 }
 """Cure by kind of block, most important first."""
 DRAIN = "drain"
+SYSTEM = Who("gpusquad", "", "admin")
+"""The author of marks that the service sets by itself."""
 GANG_SIZES = (1, 2, 4, 8, 16)
 
 
@@ -41,9 +46,10 @@ class NodeService:
 
     def __init__(
         self, context: SchedulerContext, outcomes: Outcomes, allows_unmanaged: Callable[[str], bool],
-        mode: Callable[[], str],
+        mode: Callable[[], str], containment: Containment,
     ) -> None:  # fmt: skip
         self._mode = mode
+        self._containment = containment
         """``allows_unmanaged``: whether jobs may share a card on which an unmanaged process runs."""
         self._context = context
         self._outcomes = outcomes
@@ -57,6 +63,9 @@ class NodeService:
         self._windows: dict[str, WindowStatus] = {}
         self.samples: Mapping[str, Mapping[str, Any]] = {}
         """Last sample of each card."""
+        self.on_fault: Callable[[str, FaultClass], None] = lambda card, kind: None
+        """Called with a physical card that has a fault, inside the pass."""
+        self.on_uncordoned: Callable[[str], None] = lambda card: None
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -66,7 +75,7 @@ class NodeService:
             rows = marks.all(connection)
         for row in rows:
             if row.kind == "cordon" and row.target in self._context.fixed.card_index:
-                self._block(row.target, CORDON, row.cause)
+                self.block(row.target, CORDON, row.cause)
             elif row.kind == "drain" and row.target in self._context.fixed.node_index:
                 self._close(row.target, DRAIN, row.cause)
             elif row.kind == "window":
@@ -76,23 +85,37 @@ class NodeService:
             if JobState(row.state) in ON_CARDS and row.id not in self._context.state.runs:
                 self._keep_away_from(row)
 
-    def fault(self, card: str, cause: str) -> None:
-        """The card is faulty: its gangs are stopped and requeued. Gangs on other cards continue."""
+    def fault(self, card: str, cause: str, kind: FaultClass | None = None) -> None:
+        """The card has a fault. Unless only a program caused it, gangs on the card are stopped and requeued, and the
+        card is out of use, within the limits of containment. Gangs on other cards continue."""
 
         def handle() -> None:
-            self._block(card, FAULT, cause)
+            unit, whole = self._context.unit, physical(card)
+            rows = [row for row in map(self._context.rows.__getitem__, self.jobs_on(whole)) if _was_live(row)]
+            of_kind = kind or class_of_trouble(cause)
+            decision = self._containment.fault(unit, whole, cause, of_kind, rows)
+            if of_kind == "program":
+                for row in filter(_is_live, rows if decision.is_new else ()):
+                    unit.record(row.id, "card_fault", f"card {card}: {cause}", data={"card": card})
+                self.on_fault(whole, of_kind)
+                return
+            if decision.takes_out:
+                self.block(card, FAULT, cause)
+            self.on_fault(whole, of_kind)
             for job_id in self._on_card(card):
                 row = self._context.rows[job_id]
-                if JobState(row.state) in (JobState.STARTING, JobState.RUNNING):
+                if _is_live(row):
                     self._context.state.runs[job_id].leaving = True
-                    self._outcomes.request_stop(
-                        self._context.unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}"
-                    )
+                    self._outcomes.request_stop(unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
 
         self._context.loop.post(handle)
 
     def recovered(self, card: str) -> None:
-        self._context.loop.post(lambda: self._unblock(card, FAULT))
+        def handle() -> None:
+            self.unblock(card, FAULT)
+            self._containment.card_back(card)
+
+        self._context.loop.post(handle)
 
     def taken_outside(self, card: str, cause: str | None) -> None:
         """A process outside the scheduler holds the card (a cause), or none does any more."""
@@ -100,7 +123,7 @@ class NodeService:
         def handle() -> None:
             if cause is None:
                 self._unmanaged.pop(card, None)
-                self._unblock(card, OUTSIDE)
+                self.unblock(card, OUTSIDE)
             else:
                 self._unmanaged[card] = cause
                 self._apply_unmanaged_rule(card)
@@ -116,7 +139,7 @@ class NodeService:
         mark = self._mark("cordon", card, who, cause)
 
         def handle() -> None:
-            self._block(card, CORDON, cause or f"by {who.user}")
+            self.block(card, CORDON, cause or f"by {who.user}")
             self._write(lambda c: marks.put(c, mark))
 
         self._context.loop.call(handle)
@@ -127,8 +150,11 @@ class NodeService:
         self._check(card, self._context.fixed.card_index, "card")
 
         def handle() -> None:
-            self._unblock(card, CORDON)
-            self._unblock(card, FAULT)
+            for kind in (CORDON, FAULT, SUSPECT):
+                self.unblock(card, kind)
+            self._containment.card_back(card)
+            self._containment.ledger.forget_card(physical(card))
+            self.on_uncordoned(card)
             self._write(lambda c: marks.remove_of(c, "cordon", card))
 
         self._context.loop.call(handle)
@@ -210,14 +236,14 @@ class NodeService:
 
     # -- inside a pass ---------------------------------------------------------------------------------------------
 
-    def _block(self, card: str, kind: str, cause: str) -> None:
+    def block(self, card: str, kind: str, cause: str) -> None:
         if card not in self._context.fixed.card_index:
             return  # an agent may know cards that were added after the service started
         if self._blocks[card].get(kind) != cause:
             self._blocks[card][kind] = cause
             self._update_core(card)
 
-    def _unblock(self, card: str, kind: str) -> None:
+    def unblock(self, card: str, kind: str) -> None:
         if self._blocks.get(card, {}).pop(kind, None) is not None:
             self._update_core(card)
 
@@ -254,9 +280,9 @@ class NodeService:
     def _apply_unmanaged_rule(self, card: str, leaving: str = "") -> None:
         """Beside an unmanaged process only shares fit, and only where shares are enforced."""
         if self._allows_unmanaged(card) and self._is_shared(card, leaving):
-            self._unblock(card, OUTSIDE)
+            self.unblock(card, OUTSIDE)
         else:
-            self._block(card, OUTSIDE, self._unmanaged[card])
+            self.block(card, OUTSIDE, self._unmanaged[card])
 
     def _is_shared(self, card: str, leaving: str) -> bool:
         """Whether the physical card is shared. A virtual card always is."""
@@ -277,11 +303,32 @@ class NodeService:
         index = self._context.fixed.card_index.get(card)
         return [run.job.id for run in self._context.state.runs.by_id.values() if index in run.placement.all_cards()]
 
+    def jobs_on(self, card: str) -> list[str]:
+        """On any part of this physical card."""
+        return list(dict.fromkeys(job for part in self.parts(card) for job in self._on_card(part)))
+
+    def parts(self, card: str) -> list[str]:
+        """The cards of the cluster that are, or are parts of, this physical card."""
+        known = self._context.fixed.card_index
+        return [card] if card in known else [name for name in known if physical(name) == card]
+
     # -- marks -----------------------------------------------------------------------------------------------------
 
     def _check(self, name: str, index: Mapping[str, int], kind: str) -> None:
         if name not in index:
             raise NotFound(f"there is no {kind} {name!r}", cure="gpusquad nodes lists them")
+
+    def cordon_for(self, card: str, cause: str) -> None:
+        """Inside a pass: keep the card out of use until an administrator returns it."""
+        mark = self._mark("cordon", card, SYSTEM, cause)
+        self.block(card, CORDON, cause)
+        self._write(lambda c: marks.remove_of(c, "cordon", card))
+        self._write(lambda c: marks.put(c, mark))
+
+    def uncordon_for(self, card: str) -> None:
+        """Inside a pass: undo ``cordon_for``."""
+        self.unblock(card, CORDON)
+        self._write(lambda c: marks.remove_of(c, "cordon", card))
 
     def _mark(self, kind: str, target: str, who: Who, cause: str, start_us: int | None = None,
               end_us: int | None = None) -> MarkRow:  # fmt: skip
@@ -326,7 +373,8 @@ class NodeService:
         closed = next(iter(self._closed.get(node, {}).values()), None)
         state, cause = _card_state(blocks, jobs, closed)
         return CardStatus(card.id, node, index, card.model, card.memory_bytes, state, cause, jobs,
-                          self.samples.get(card.id), self._context.simulated)  # fmt: skip
+                          self.samples.get(card.id), self._context.simulated,
+                          (self.samples.get(card.id) or {}).get("self_test"))  # fmt: skip
 
     def _node(self, node: str) -> NodeStatus:
         return next(one for one in self.nodes() if one.id == node)
@@ -335,8 +383,17 @@ class NodeService:
         return next(one for one in self.cards() if one.id == card)
 
 
+def _is_live(row: JobRow) -> bool:
+    return JobState(row.state) in (JobState.STARTING, JobState.RUNNING)
+
+
+def _was_live(row: JobRow) -> bool:
+    """Also one that leaves because of another fault: a gang damages all of its cards within moments."""
+    return _is_live(row) or JobState(row.state) is JobState.LOST
+
+
 def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], closed: str | None) -> Any:
-    for kind in (FAULT, CORDON):
+    for kind in (FAULT, SUSPECT, CORDON):
         if kind in blocks:
             return "cordoned", blocks[kind]
     if OUTSIDE in blocks:

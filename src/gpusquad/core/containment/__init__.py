@@ -1,0 +1,1 @@
+"""Bounds on the harm of jobs and cards that fail again and again."""

@@ -1,0 +1,489 @@
+"""Jobs that damage cards or are lost again and again, and cards under suspicion, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.core.containment.rules import ContainmentRules
+from gpusquad.server.answers import Who
+from gpusquad.server.notify.messages import write
+from gpusquad.server.notify.rules import kind_of
+from gpusquad.server.services.cluster.card_suspects import COOL_DOWN_US
+from gpusquad.store import audit, events, people
+from gpusquad.store.people import TenantRow
+from tests.server.services.world import ADA, SECOND_US, World, kinds, last_cause
+
+MINUTE_S = 60
+
+
+class Machine(World):
+    """One node; tests report faults and self-tests as its agent does."""
+
+    def fault(self, card: str, cause: str = "Xid 32", kind: str = "doubtful") -> None:
+        self.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": cause, "class": kind})
+        self.settle()
+
+    def self_test(self, card: str, passed: bool | None = True, detail: str = "fine") -> None:
+        """As the agent: the card is healthy again if it passed."""
+        if passed:
+            self.scheduler.watcher.hear({"kind": "card_ok", "card": card})
+        elif passed is False:
+            cause = f"self-test failed: {detail}"
+            self.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": cause, "class": "card"})
+        self.sample({card: {"passed": passed, "detail": detail, "at_us": self.clock.at_us + 1, "took_s": 1.0}})
+
+    def sample(self, results=()) -> None:
+        cards = [
+            {"id": card.id, "self_test": dict(results).get(card.id)} for card in self.scheduler.node_service.cards()
+        ]
+        self.scheduler.watcher.hear({"kind": "samples", "at_us": self.clock.at_us, "cards": cards, "runs": []})
+        self.settle()
+
+    def card_of(self, job_id: str) -> str:
+        placement = self.scheduler.row(job_id).placement
+        assert placement is not None
+        return placement["tasks"][0]["cards"][0]
+
+    def out(self) -> list[str]:
+        return [card.id for card in self.scheduler.node_service.cards() if card.state == "cordoned"]
+
+    def why(self, job_id: str) -> str:
+        return "; ".join(reason.message for reason in self.scheduler.queries.why(job_id).reasons)
+
+    def step_s(self, seconds: float = 1) -> None:
+        self.at(self.clock.at_us + round(seconds * SECOND_US))
+
+    def actions(self) -> list[tuple[str, str]]:
+        with self.database.read() as c:
+            return [(row.action, row.target) for row in reversed(audit.find(c, actor="gpusquad").items)]
+
+
+@pytest.fixture
+def machine(tmp_path, database) -> Machine:
+    return Machine(tmp_path, "1x8", database)
+
+
+def poison(machine: Machine, **file) -> str:
+    job_id = machine.submit(**{"name": "poison", "gpus": 1, "command": ["poison"]} | file)
+    machine.settle()
+    return job_id
+
+
+# -- suspected jobs ----------------------------------------------------------------------------------------------------
+
+
+def test_poison_job_takes_two_cards_out_until_they_are_tested_and_is_held(machine: Machine) -> None:
+    job_id, honest = poison(machine), machine.submit(name="honest", command=["train"])
+    machine.settle()
+    faulted = []
+    for _ in range(2):
+        faulted.append(machine.card_of(job_id))
+        machine.step_s()
+        machine.fault(faulted[-1])
+    assert len(set(faulted)) == 2
+    assert machine.out() == sorted(faulted)
+    assert (machine.state(job_id), machine.state(honest)) == ("held", "running")
+    assert f"Xid 32 on {faulted[0]}" in last_cause(machine, job_id)
+    assert "gpusquad release" in last_cause(machine, job_id)
+    for card in faulted:
+        machine.self_test(card)
+    assert machine.out() == []
+    machine.step_s(24 * 3600)
+    assert machine.state(job_id) == "held"
+    assert [action for action, _ in machine.actions()] == ["card.self_test", "card.self_test"]
+
+
+def test_released_job_is_tried_again_and_held_after_two_more_cards(machine: Machine) -> None:
+    job_id = poison(machine)
+    for _ in range(2):
+        for _ in range(2):
+            assert machine.state(job_id) == "running"
+            card = machine.card_of(job_id)
+            machine.step_s()
+            machine.fault(card)
+            machine.self_test(card)
+        assert machine.state(job_id) == "held"
+        machine.scheduler.release(job_id, ADA)
+        machine.settle()
+    assert machine.state(job_id) == "running"
+    assert machine.scheduler.row(job_id).losses is None
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_twenty_poison_jobs_of_a_tenant_take_out_at_most_two_cards(machine: Machine, alike: bool) -> None:
+    jobs = [poison(machine, command=["poison" if alike else f"poison {chr(97 + i)}"]) for i in range(20)]
+    most, faults = 0, 0
+    for _ in range(200):
+        running = [job_id for job_id in jobs if machine.state(job_id) == "running"]
+        for job_id in running:
+            if machine.state(job_id) == "running":
+                machine.fault(machine.card_of(job_id))
+                faults += 1
+            most = max(most, len(machine.out()))
+        for card in machine.out():
+            machine.self_test(card)
+        machine.step_s(5)
+    assert {machine.state(job_id) for job_id in jobs} == {"held"}
+    assert most == 2
+    assert machine.out() == []
+    assert faults <= (8 if alike else 3 * len(jobs))
+
+
+def test_pending_jobs_of_a_suspected_batch_do_not_start(machine: Machine) -> None:
+    jobs = [poison(machine, gpus=4) for _ in range(5)]
+    assert [machine.state(job_id) for job_id in jobs] == ["running"] * 2 + ["pending"] * 3
+    for job_id in jobs[:2]:
+        machine.fault(machine.card_of(job_id))
+    assert [machine.state(job_id) for job_id in jobs] == ["held"] * 5
+    assert "of the same program" in machine.why(jobs[4])
+    other = machine.submit(Who("bob", "default", "member"), name="honest", command=["train"])
+    machine.settle()
+    assert machine.state(other) == "running"
+
+
+def test_gang_is_suspected_after_two_attempts_whose_faulty_cards_differ(machine: Machine) -> None:
+    gang = poison(machine, gpus=2, count=2)
+    machine.fault(machine.card_of(gang))
+    assert machine.state(gang) == "running"
+    machine.fault(machine.card_of(gang))
+    assert machine.state(gang) == "held"
+
+
+def fault_all(machine: Machine, cause: str, kind: str) -> None:
+    """All cards fault within moments, before anybody has stopped the job."""
+    for card in machine.scheduler.node_service.cards():
+        machine.scheduler.watcher.hear({"kind": "card_fault", "card": card.id, "cause": cause, "class": kind})
+    machine.settle()
+
+
+def test_job_that_damages_all_cards_at_once_takes_two_out_and_is_held(machine: Machine) -> None:
+    gang = poison(machine, gpus=8)
+    fault_all(machine, "Xid 32", "doubtful")
+    assert machine.state(gang) == "held"
+    assert len(machine.out()) == 2
+    assert "suspected of causing card faults" in machine.why(gang)
+
+
+def test_job_that_breaks_all_cards_is_held_after_two_attempts(machine: Machine) -> None:
+    gang = poison(machine, gpus=8)
+    for expected in ("pending", "held"):
+        fault_all(machine, "Xid 79", "card")
+        assert machine.state(gang) == expected
+        for card in machine.out():
+            machine.scheduler.watcher.hear({"kind": "card_ok", "card": card})
+        machine.settle()
+    assert machine.out() == []
+
+
+def test_retry_of_a_program_that_causes_xids_on_two_cards_is_held(machine: Machine) -> None:
+    job_id = poison(machine, retries={"count": 5, "backoff": 30})
+    first = machine.card_of(job_id)
+    machine.fault(first, "Xid 31", "program")
+    assert (machine.out(), machine.state(job_id)) == ([], "running")
+    machine.engine.end(job_id, 0, "failed", "exit code 1")
+    blocker = machine.submit(name="honest", command=["train"])
+    machine.settle()
+    machine.step_s(60)
+    assert machine.card_of(job_id) != first
+    assert machine.card_of(blocker) == first
+    machine.fault(machine.card_of(job_id), "Xid 31", "program")
+    machine.engine.end(job_id, 1, "failed", "exit code 1")
+    machine.settle()
+    assert machine.state(job_id) == "held"
+    assert "Xid 31" in last_cause(machine, job_id)
+    assert kinds(machine, job_id).count("card_fault") == 2
+    assert machine.out() == []
+
+
+# -- bad cards ---------------------------------------------------------------------------------------------------------
+
+
+def test_card_that_faults_with_unrelated_jobs_is_cordoned_and_its_jobs_are_not_blamed(machine: Machine) -> None:
+    jobs = []
+    bad = ""
+    for user in ("ann", "bob"):
+        with machine.database.write() as c:
+            people.put_tenant(c, TenantRow(user))
+        machine.scheduler.reload_tenants()
+        job_id = machine.submit(Who(user, user, "member"), name="honest", command=["train"])
+        machine.settle()
+        jobs.append(job_id)
+        bad = bad or machine.card_of(job_id)
+        assert machine.card_of(job_id) == bad
+        machine.fault(bad)
+        assert machine.card_of(job_id) != bad
+        machine.self_test(bad)
+    assert machine.out() == [bad]
+    (card,) = [card for card in machine.scheduler.node_service.cards() if card.id == bad]
+    assert "unrelated jobs" in card.cause
+    assert [machine.state(job_id) for job_id in jobs] == ["running", "running"]
+    machine.fault(machine.card_of(jobs[1]))
+    assert "suspected" not in machine.why(jobs[1]), "one of its two cards is bad"
+    machine.step_s(60)
+    assert machine.state(jobs[1]) == "running"
+    machine.scheduler.node_service.uncordon(bad)
+    assert bad not in machine.out()
+
+
+def test_bad_card_is_cordoned_where_there_is_one_tenant(machine: Machine) -> None:
+    first = machine.submit(name="one", command=["train"])
+    machine.settle()
+    bad = machine.card_of(first)
+    machine.fault(bad)
+    machine.step_s(3600)  # it runs well elsewhere
+    machine.self_test(bad)
+    second = machine.submit(name="two", command=["train"])
+    machine.settle()
+    assert machine.card_of(second) == bad
+    machine.fault(bad)
+    machine.self_test(bad)
+    assert machine.out() == [bad]
+
+
+def test_poison_programs_of_several_tenants_do_not_empty_the_machine(machine: Machine) -> None:
+    for user in ("ann", "bob"):
+        with machine.database.write() as c:
+            people.put_tenant(c, TenantRow(user))
+    machine.scheduler.reload_tenants()
+    jobs = [
+        machine.submit(Who(user, user, "member"), name=f"poison {letter}", command=[f"poison {letter}"])
+        for letter in "ghijklmn" for user in ("ann", "bob")
+    ]  # fmt: skip
+    machine.settle()
+    most = 0
+    for _ in range(200):
+        for job_id in jobs:
+            if machine.state(job_id) == "running":
+                machine.fault(machine.card_of(job_id))
+            most = max(most, len(machine.out()))
+        for card in machine.out():
+            machine.self_test(card)
+        machine.step_s(5)
+    assert {machine.state(job_id) for job_id in jobs} == {"held"}
+    assert most <= 5
+    assert machine.out() == []
+
+
+def test_card_that_fails_its_self_test_is_cordoned_and_the_job_continues(machine: Machine) -> None:
+    job_id = poison(machine)
+    first = machine.card_of(job_id)
+    machine.fault(first)
+    machine.fault(machine.card_of(job_id))
+    assert machine.state(job_id) == "held"
+    machine.self_test(first, passed=False, detail="3 words are wrong")
+    assert machine.state(job_id) == "running"
+    (card,) = [card for card in machine.scheduler.node_service.cards() if card.id == first]
+    assert card.state == "cordoned"
+    assert "3 words are wrong" in card.cause
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert first in machine.out(), "also after a restart"
+
+
+def test_fault_that_only_the_card_can_have_is_treated_as_before(machine: Machine) -> None:
+    job_id = poison(machine)
+    card = machine.card_of(job_id)
+    machine.fault(card, "Xid 79", "card")
+    machine.sample()
+    assert machine.out() == [card]
+    machine.scheduler.watcher.hear({"kind": "card_ok", "card": card})
+    machine.settle()
+    assert machine.out() == []
+
+
+# -- cards suspected by others -----------------------------------------------------------------------------------------
+
+
+def test_suspected_card_is_out_of_use_until_it_passes_a_self_test(machine: Machine) -> None:
+    asked = []
+    machine.scheduler.suspects.on_wanted = asked.append
+    card = machine.scheduler.node_service.cards()[0].id
+    machine.scheduler.suspects.suspect(card, "two jobs hung on it")
+    machine.settle()
+    assert machine.out() == [card]
+    assert asked == [[card]]
+    job_id = poison(machine)
+    assert machine.card_of(job_id) != card
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert (machine.out(), machine.scheduler.suspects.wanted()) == ([card], [card]), "also after a restart"
+    machine.self_test(card)
+    assert (machine.out(), machine.scheduler.suspects.wanted()) == ([], [])
+    assert machine.actions() == [("card.suspect", card), ("card.self_test", card)]
+    (status, *_) = machine.scheduler.node_service.cards()
+    assert status.self_test is not None
+    assert status.self_test["passed"] is True
+
+
+def test_suspected_card_that_fails_is_cordoned(machine: Machine) -> None:
+    card = machine.scheduler.node_service.cards()[0].id
+    machine.scheduler.suspects.suspect(card, "two jobs hung on it")
+    machine.settle()
+    machine.self_test(card, passed=False, detail="wrong words")
+    (status, *_) = machine.scheduler.node_service.cards()
+    assert (status.state, machine.scheduler.suspects.wanted()) == ("cordoned", [])
+    assert "self-test failed" in status.cause
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_card_that_cannot_be_tested_returns_after_a_cool_down(machine: Machine, answers: bool) -> None:
+    card = machine.scheduler.node_service.cards()[0].id
+    machine.scheduler.suspects.suspect(card, "two jobs hung on it")
+    machine.settle()
+    if answers:
+        machine.self_test(card, passed=None, detail="no driver")
+        assert "cool-down" in machine.scheduler.node_service.cards()[0].cause
+    machine.step_s(COOL_DOWN_US / SECOND_US - 1)
+    machine.sample()
+    assert machine.out() == [card]
+    machine.step_s(2)
+    machine.sample()
+    assert machine.out() == []
+
+
+def test_unknown_card_is_not_suspected(machine: Machine) -> None:
+    machine.scheduler.suspects.suspect("GPU-x", "two jobs hung on it")
+    machine.settle()
+    assert machine.scheduler.suspects.wanted() == []
+
+
+def test_unrelated_programs_that_fail_on_one_card_have_it_tested(machine: Machine) -> None:
+    card = ""
+    for user in ("ann", "bob"):
+        with machine.database.write() as c:
+            people.put_tenant(c, TenantRow(user))
+        machine.scheduler.reload_tenants()
+        job_id = machine.submit(Who(user, user, "member"), name="broken", command=["train"])
+        machine.settle()
+        card = machine.card_of(job_id)
+        machine.fault(card, "Xid 31", "program")
+        machine.engine.end(job_id, 0, "failed", "exit code 1")
+        machine.settle()
+    assert machine.scheduler.suspects.wanted() == [card]
+    machine.self_test(card)
+    assert machine.out() == []
+
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+
+
+def lose(machine: Machine, job_id: str, cause: str = "its node died") -> None:
+    machine.engine.end(job_id, machine.scheduler.row(job_id).attempt, "lost", cause)
+    machine.settle()
+
+
+def test_gang_that_is_lost_every_ten_minutes_does_not_hold_up_the_queue(machine: Machine) -> None:
+    gang = machine.submit(name="gang", gpus=8, estimate=7200)
+    machine.settle()
+    behind = machine.submit(name="behind", gpus=8, estimate=600)
+    machine.engine.run_us["behind"] = 600 * SECOND_US
+    machine.settle()
+    lost_at: list[float] = []
+    while machine.state(gang) != "held" or not machine.scheduler.row(gang).stop:
+        machine.step_s(10)
+        row = machine.scheduler.row(gang)
+        if row.state == "running" and machine.clock.at_us - (row.started_us or 0) >= 600 * SECOND_US:
+            lose(machine, gang)
+            lost_at.append(machine.clock.at_us / SECOND_US)
+        assert machine.clock.at_us < 24 * 3600 * SECOND_US
+    assert len(lost_at) == 8
+    started = machine.scheduler.row(behind).started_us
+    assert started is not None
+    assert started / SECOND_US == lost_at[1], "it starts at the second loss"
+    assert machine.state(behind) == "succeeded"
+    assert "lost 8 times" in machine.why(gang)
+    assert "its node died" in machine.why(gang)
+
+
+def test_gang_in_backoff_has_no_reservation_and_why_says_when_it_is_tried_again(machine: Machine) -> None:
+    gang = machine.submit(name="gang", gpus=8, estimate=600)
+    machine.settle()
+    for _ in range(4):
+        machine.step_s(600)
+        lose(machine, gang)
+        machine.step_s(5)
+    assert machine.why(gang) == "lost 4 times; next attempt in 35s; held after 8"
+    assert machine.scheduler.context.state.timeline.reservations == {}
+    small = machine.submit(name="small", gpus=1, estimate=10_000)
+    machine.settle()
+    assert machine.state(small) == "running"
+
+
+def test_checkpointing_job_that_makes_progress_keeps_its_place_however_often_it_is_lost(machine: Machine) -> None:
+    gang = machine.submit(name="gang", gpus=8, estimate=7200)
+    machine.settle()
+    for attempt in range(20):
+        assert machine.state(gang) == "running"
+        machine.step_s(600)
+        run = {"job": gang, "attempt": attempt, "step": 100 * attempt, "total": 10**6, "progress_at_us": 1}
+        machine.scheduler.watcher.hear({"kind": "samples", "at_us": machine.clock.at_us, "cards": [], "runs": [run]})
+        machine.settle()
+        lose(machine, gang)
+    assert machine.state(gang) == "running"
+
+
+def test_gang_that_cannot_start_is_held_after_the_cap(tmp_path, database) -> None:
+    machine = Machine(tmp_path, "1x8", database, containment=ContainmentRules(max_losses=3))
+    job_id = machine.submit(name="never")
+    machine.settle()
+    for _ in range(3):
+        machine.step_s(60)
+        lose(machine, job_id, "no space left on device")
+    assert machine.state(job_id) == "held"
+    assert "lost 3 times" in last_cause(machine, job_id)
+
+
+def test_losses_survive_a_restart(machine: Machine) -> None:
+    job_id = machine.submit(name="gang")
+    machine.settle()
+    machine.step_s(600)
+    lose(machine, job_id)
+    machine.engine.running.clear()
+    machine.scheduler = machine.make()
+    assert len(machine.scheduler.row(job_id).losses or ()) == 1
+
+
+def test_poison_job_is_held_although_the_service_restarts_between_its_faults(machine: Machine) -> None:
+    job_id = poison(machine)
+    first = machine.card_of(job_id)
+    machine.fault(first)
+    machine.self_test(first)
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert machine.card_of(job_id) != first
+    machine.fault(machine.card_of(job_id))
+    assert machine.state(job_id) == "held"
+    assert "suspected of causing card faults" in machine.why(job_id)
+
+
+def notices_of(machine: Machine, job_id: str) -> list[tuple[str, str]]:
+    """Kind and title of the notices of a job."""
+    with machine.database.read() as c:
+        happened = events.of_job(c, job_id)
+    found = [(kind_of(one.kind, one.state, one.attempt, one.data, one.cause), one) for one in happened]
+    row = machine.scheduler.row(job_id)
+    return [(kind, write(kind, row, one).title) for kind, one in found if kind in ("lost", "retried", "failed", "held")]
+
+
+def test_each_loss_of_a_card_is_one_notice(machine: Machine) -> None:
+    job_id = machine.submit(name="train", gpus=1)
+    machine.settle()
+    for _ in range(2):
+        machine.step_s(ContainmentRules().early_us / SECOND_US + 1)  # later faults are not blamed on its program
+        machine.fault(machine.card_of(job_id), "Xid 79", "card")
+    assert notices_of(machine, job_id) == [
+        ("lost", "train was lost"),
+        ("lost", "train was lost and is tried again in 10s"),
+    ]
+
+
+def test_loss_after_a_long_run_is_one_notice_too(machine: Machine) -> None:
+    job_id = machine.submit(name="train", gpus=1)
+    machine.settle()
+    for _ in range(2):
+        machine.fault(machine.card_of(job_id), "Xid 79", "card")
+        machine.step_s(86_400)
+    assert notices_of(machine, job_id) == [
+        ("lost", "train was lost"),
+        ("lost", "train was lost and is tried again"),
+    ]
