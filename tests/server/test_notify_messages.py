@@ -2,13 +2,16 @@
 
 import re
 import unicodedata
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.cli._verbs import verbs
-from gpusquad.server.notify.messages import DIGEST_LINES, MAX_CAUSE_CHARS, MAX_TITLE_CHARS, digest, write
+from gpusquad.core.hang.hang import RuleName
+from gpusquad.server.notify.messages import DIGEST_LINES, MAX_CAUSE_CHARS, MAX_TITLE_CHARS, digest, hang_headline, write
+from gpusquad.server.notify.reasons import code_of
 from gpusquad.server.notify.rules import KINDS
 from gpusquad.server.safe_text import one_line
 from gpusquad.store.events import EventRow
@@ -114,3 +117,56 @@ def test_one_line_marks_a_cut():
     assert one_line("abcdef", 6) == "abcdef"
     assert one_line("abcdefg", 6) == "abcde…"
     assert one_line("a" + " " * 1000 + "b", 6).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("data", "title"),
+    [
+        ({"rule": "silent"}, "train shows no sign of life"),
+        ({"rule": "nan"}, "train reports losses that are not numbers"),
+        ({"rule": "new_rule"}, "train may be hanging (rule new_rule)"),
+        ({"rule": "new_rule", "title": "waits for a lock"}, "train waits for a lock"),
+        ({"rule": "{id}\n"}, "train may be hanging"),
+        (None, "train may be hanging"),
+    ],
+)
+def test_hang_is_titled_by_its_rule(data, title):
+    assert write("hung", job(), event("hung", data=data)).title == title
+
+
+def test_overrun_is_not_called_a_hang():
+    message = write("overrun", job(), event("overrun", "has run for 3 h"))
+    assert message.title == "train runs longer than predicted"
+    assert "gpusquad update" in message.body
+
+
+def test_retry_after_a_loss_is_titled_as_a_loss():
+    again = EventRow(1, JOB_ID, 0, "retry", "held", 2, "Xid 79", "", {"losses": 2, "wait_us": 10_000_000})
+    assert write("lost", job(), again).title == "train was lost and is tried again in 10s"
+    at_once = EventRow(1, JOB_ID, 0, "requeued", "pending", 2, "Xid 79", "", {"losses": 2})
+    assert write("lost", job(), at_once).title == "train was lost and is tried again"
+    assert write("lost", job(), EventRow(1, JOB_ID, 0, "lost", "lost", 1)).title == "train was lost"
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "title", "code"),
+    [
+        ("timed_out", "ran for 3s, its time limit", "train was stopped at its time limit", "timed_out"),
+        ("failed", "hung by rule stuck: step 5", "train was stopped: repeats the same step", "hang:stuck"),
+        ("failed", "exit code 1", "train has failed", "exit_code"),
+    ],
+)
+def test_failure_is_titled_by_its_reason(state, cause, title, code):
+    ended, at = job(result={"task": 0, "exit_code": 1}), EventRow(1, JOB_ID, 0, state, state, 0, cause)
+    assert write("failed", ended, at).title == title
+    assert code_of("failed", ended, at) == code
+
+
+def test_code_of_the_event_itself_is_used_if_it_is_one():
+    assert code_of("held", job(), event("held", data={"code": "poison"})) == "poison"
+    assert code_of("held", job(), event("held", data={"code": "<b>"})) == "held"
+
+
+def test_every_rule_of_hang_detection_has_a_title():
+    for rule in get_args(RuleName):
+        assert "may be hanging" not in hang_headline(rule, None)

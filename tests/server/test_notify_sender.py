@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpusquad.model.errors import Invalid
 from gpusquad.server.notify.channels import BY_HOST, HOSTED, AllowList, mask
 from gpusquad.server.notify.file_channel import MAX_FILE_BYTES
+from gpusquad.server.notify.messages import NoticeMessage
 from gpusquad.server.notify.sender import ChannelSender, SendFailed
 from tests.server.webhook import webhook
 
@@ -28,7 +29,7 @@ def sender(*entries, **options):
 
 def test_webhook_gets_title_and_text():
     with webhook() as hook:
-        sender("json@127.0.0.1").send(hook.url("/hooks/s3cret"), "the title", "two\nlines")
+        sender("json@127.0.0.1").send(hook.url("/hooks/s3cret"), NoticeMessage("the title", "two\nlines"))
     assert [(request["title"], request["message"]) for request in hook.received] == [("the title", "two\nlines")]
     assert hook.paths == ["/hooks/s3cret"]
 
@@ -36,14 +37,14 @@ def test_webhook_gets_title_and_text():
 def test_text_arrives_unchanged():
     text = "a <b> & *c* :smile: {d} \\n é"
     with webhook() as hook:
-        sender("json@127.0.0.1").send(hook.url(), "t", text)
+        sender("json@127.0.0.1").send(hook.url(), NoticeMessage("t", text))
     assert hook.received[0]["message"] == text
 
 
 def test_failure_reports_the_status_without_secrets(caplog):
     caplog.set_level(logging.DEBUG)
     with webhook(500) as hook, pytest.raises(SendFailed) as caught:
-        sender("json@127.0.0.1").send(hook.url("/hooks/s3cret?+X-Key=s3cret"), "t", "b")
+        sender("json@127.0.0.1").send(hook.url("/hooks/s3cret?+X-Key=s3cret"), NoticeMessage("t", "b"))
     assert caught.value.reason == "the channel answered 500"
     assert not caught.value.permanent
     assert "s3cret" not in caplog.text + repr(caught.value)
@@ -54,7 +55,7 @@ def test_unreachable_webhook_is_reported_without_secrets(caplog):
     with webhook() as hook:
         url = hook.url("/hooks/s3cret")
     with pytest.raises(SendFailed, match="cannot be reached"):
-        sender("json@127.0.0.1").send(url, "t", "b")
+        sender("json@127.0.0.1").send(url, NoticeMessage("t", "b"))
     assert "s3cret" not in caplog.text
 
 
@@ -64,7 +65,7 @@ def test_redirects_are_not_followed_even_if_the_url_asks_for_it():
         webhook(307, headers={"Location": f"http://127.0.0.1:{inside.port}/"}) as hook,
         pytest.raises(SendFailed, match="307"),
     ):
-        sender("json@127.0.0.1").send(hook.url("/?redirect=yes"), "t", "b")
+        sender("json@127.0.0.1").send(hook.url("/?redirect=yes"), NoticeMessage("t", "b"))
     assert hook.received
     assert not inside.received
 
@@ -89,7 +90,7 @@ def test_channels_with_a_host_are_refused_by_default(url):
     with pytest.raises(Invalid, match="is not an allowed channel"):
         ChannelSender().check(url)
     with pytest.raises(SendFailed) as caught:
-        ChannelSender().send(url, "t", "b")
+        ChannelSender().send(url, NoticeMessage("t", "b"))
     assert caught.value.permanent
 
 
@@ -189,8 +190,8 @@ def test_check_raises_only_invalid_for_any_text(text, scheme):
 
 def test_file_gets_one_line_per_notice(tmp_path):
     channel_sender = sender("file@notices.jsonl", folder=tmp_path / "notices")
-    channel_sender.send("file://notices.jsonl", "a", "b\nc")
-    channel_sender.send("file://notices.jsonl", "d", "e")
+    channel_sender.send("file://notices.jsonl", NoticeMessage("a", "b\nc"))
+    channel_sender.send("file://notices.jsonl", NoticeMessage("d", "e"))
     lines = (tmp_path / "notices" / "notices.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"title": "a", "body": "b\nc"}, {"title": "d", "body": "e"}]
 
@@ -215,7 +216,7 @@ def test_symlink_in_the_folder_is_not_followed(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x").symlink_to(outside)
     with pytest.raises(SendFailed):
-        sender("file", folder=tmp_path / "in").send("file://x", "t", "b")
+        sender("file", folder=tmp_path / "in").send("file://x", NoticeMessage("t", "b"))
     assert outside.read_text() == ""
 
 
@@ -223,7 +224,7 @@ def test_full_file_is_not_extended(tmp_path):
     with (tmp_path / "x").open("wb") as file:
         file.truncate(MAX_FILE_BYTES)
     with pytest.raises(SendFailed, match="full"):
-        sender("file", folder=tmp_path).send("file://x", "t", "b")
+        sender("file", folder=tmp_path).send("file://x", NoticeMessage("t", "b"))
 
 
 # -- masked URLs

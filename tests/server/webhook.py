@@ -17,7 +17,11 @@ class Webhook:
         self.statuses = list(statuses)
         self.headers = headers
         self.received: list[dict[str, Any]] = []
+        self.answered: list[int] = []
+        """Status of each request."""
         self.paths: list[str] = []
+        self.headers_of: list[dict[str, str]] = []
+        """Headers of each request."""
         self.arrived = threading.Semaphore(0)
         self.port = 0
 
@@ -34,7 +38,9 @@ def webhook(*statuses: int, headers: dict[str, str] | None = None) -> Iterator[W
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             hook.received.append(json.loads(body))
             hook.paths.append(self.path)
+            hook.headers_of.append(dict(self.headers))
             status = hook.statuses.pop(0) if len(hook.statuses) > 1 else hook.statuses[0]
+            hook.answered.append(status)
             self.send_response(status)
             for name, value in hook.headers.items():
                 self.send_header(name, value)

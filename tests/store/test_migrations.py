@@ -82,7 +82,9 @@ def test_people_of_an_earlier_release_get_the_default_rights(blank_url):
         c.execute(text(add), {"disabled": False})
     database.migrate()
     with database.read() as c:
-        assert people.tenant(c, "arts") == TenantRow("arts", max_priority="normal", may_choose_lane=False)
+        assert people.tenant(c, "arts") == TenantRow(
+            "arts", on_hang="warn", max_priority="normal", may_choose_lane=False
+        )
         assert people.user(c, "bob") == UserRow("bob", "arts", max_priority=None, may_choose_lane=None)
     database.close()
 
@@ -102,7 +104,7 @@ def test_tenants_of_an_earlier_release_have_no_budget(blank_url):
         c.execute(text(add))
     database.migrate()
     with database.read() as c:
-        assert people.tenant(c, "arts") == TenantRow("arts", urgent_gpu_hours=None)
+        assert people.tenant(c, "arts") == TenantRow("arts", on_hang="warn", urgent_gpu_hours=None)
         assert attempts.of_job(c, "01J") == [AttemptRow("01J", 0, "arts", "bob", 1, None, 1000)]
     database.close()
 

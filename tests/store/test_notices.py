@@ -29,22 +29,17 @@ def test_rules_are_added_listed_and_removed(database, rule_id):
         assert notices.rule(c, other) is None
 
 
-def test_failed_notice_is_retried_and_sent(database, rule_id):
+def test_failed_notice_waits_with_the_time_of_its_next_try(database, rule_id):
     with database.write() as c:
         id_ = add(c, rule_id, 10)
         assert notices.get(c, id_) == NoticeRow(
             id_, rule_id, "01J", "failed", "train-1 failed", "exit code 1", 0, 10, "waiting", "", 10
         )
-        assert notices.due(c, 9) == []
-        assert [row.id for row in notices.due(c, 10)] == [id_]
         notices.failed(c, id_, "no route", next_us=50)
-        assert notices.due(c, 49) == []
-        assert notices.next_due_us(c) == 50
-        (retried,) = notices.due(c, 50)
-        assert (retried.tries, retried.error) == (1, "no route")
-        notices.sent(c, id_)
-        assert notices.due(c, 10**9) == []
-        assert notices.next_due_us(c) is None
+        (head,) = notices.heads(c)
+        assert (head.id, head.tries, head.error, head.next_us) == (id_, 1, "no route", 50)
+        notices.sent_all(c, [id_])
+        assert notices.heads(c) == []
         delivered = notices.get(c, id_)
         assert delivered is not None
         assert (delivered.state, delivered.tries, delivered.error) == ("sent", 2, "")
@@ -57,15 +52,28 @@ def test_dead_notice_can_be_retried(database, rule_id):
         notices.failed(c, id_, "x" * 100_000, next_us=None)
         (dead,) = notices.dead(c)
         assert (dead.id, dead.tries, len(dead.error)) == (id_, 1, 2000)
-        assert notices.due(c, 10**9) == []
+        assert notices.heads(c) == []
         assert notices.retry(c, id_, 20)
-        assert [(row.tries, row.next_us) for row in notices.due(c, 20)] == [(0, 20)]
+        assert [(row.tries, row.next_us) for row in notices.heads(c)] == [(0, 20)]
 
 
-def test_due_notices_are_listed_longest_overdue_first(database, rule_id):
+def test_waiting_notices_are_in_order_whatever_their_times(database, rule_id):
     with database.write() as c:
-        ids = [add(c, rule_id, created_us) for created_us in (30, 10, 20)]
-        assert [row.id for row in notices.due(c, 100, limit=2)] == [ids[1], ids[2]]
+        other = notices.add_rule(c, "ada", ["failed"], "mailto://ada@lab", "mail", 1)
+        ids = [add(c, rule, created_us) for rule, created_us in ((rule_id, 30), (other, 10), (rule_id, 20))]
+        notices.failed(c, ids[0], "no", next_us=1000)
+        assert [row.id for row in notices.heads(c)] == ids[:2]
+        assert [row.id for row in notices.waiting(c, [rule_id, other], 10)] == ids
+        assert [row.id for row in notices.waiting(c, [rule_id], 1)] == ids[:1]
+
+
+def test_notices_added_together_keep_their_data_and_order(database, rule_id):
+    with database.write() as c:
+        rows = [notices.new(rule_id, "01J", "failed", f"n{n}", "", 5, {"id": n}) for n in range(3)]
+        notices.add_all(c, rows)
+        assert [(row.title, row.payload) for row in notices.waiting(c, [rule_id], 10)] == [
+            (f"n{n}", {"id": n}) for n in range(3)
+        ]
 
 
 def test_outbox_is_paged_newest_first(database, rule_id):

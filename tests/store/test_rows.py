@@ -12,6 +12,7 @@ from gpusquad.store import (
     events,
     forecasts,
     goal_samples,
+    inbox,
     jobs,
     marks,
     notices,
@@ -39,6 +40,7 @@ ROW_CLASSES = {
     "samples": samples.SampleRow,
     "forecasts": forecasts.ForecastRow,
     "run_forecasts": run_forecasts.RunForecastRow,
+    "inbox": inbox.InboxRow,
     "notice_rules": notices.RuleRow,
     "notices": notices.NoticeRow,
     "settings": settings.SettingRow,
@@ -52,7 +54,7 @@ def test_row_class_has_the_columns_of_its_table_in_order(table):
 
 
 def test_every_table_has_a_row_class():
-    assert set(metadata.tables) - set(ROW_CLASSES) == {"job_waits"}
+    assert set(metadata.tables) - set(ROW_CLASSES) == {"job_waits", "start_forecasts"}
 
 
 def test_final_and_unfinished_states_match_the_job_states():

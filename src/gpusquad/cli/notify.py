@@ -10,7 +10,7 @@ from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
 SUMMARY = "Manage notices by mail and chat. Without a subcommand, list your rules."
-USUAL = ("finished", "failed", "hung")
+USUAL = ("finished", "failed", "held", "hung", "overrun")
 
 
 def show(as_json: AsJson = False) -> None:
@@ -49,8 +49,8 @@ def _add(
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help=f"Event: queued, started, eta_moved, finished, failed, hung, preempted, lost or "
-            f"cancelled. Can be repeated. Default: {', '.join(USUAL)}.",
+            help=f"Event: queued, started, eta_moved, start_late, finished, failed, held, retried, hung, overrun, "
+            f"preempted, lost or cancelled. Can be repeated. Default: {', '.join(USUAL)}.",
         ),
     ] = None,
     label: Annotated[str, typer.Option("--label", "-l", metavar="TEXT", help="Label of the rule.")] = "",

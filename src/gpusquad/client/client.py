@@ -9,6 +9,7 @@ from gpusquad.client.cluster import ClusterApi
 from gpusquad.client.events import EventsApi
 from gpusquad.client.health import HealthApi
 from gpusquad.client.http import Http
+from gpusquad.client.inbox import InboxApi
 from gpusquad.client.jobs import JobsApi
 from gpusquad.client.logs import LogsApi
 from gpusquad.client.notices import NoticesApi
@@ -33,6 +34,7 @@ class Client:
         self.people = PeopleApi(self.http)
         self.secrets = SecretsApi(self.http)
         self.notices = NoticesApi(self.http)
+        self.inbox = InboxApi(self.http, self.events)
         self.health = HealthApi(self.http)
 
     @property

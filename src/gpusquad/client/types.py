@@ -146,6 +146,7 @@ class CardView(TypedDict):
     jobs: list[CardUserView]
     sample: dict[str, Any] | None
     simulated: bool
+    self_test: SelfTestView | None
 
 
 class ChangedJob(TypedDict):
@@ -172,9 +173,20 @@ class ChangedJob(TypedDict):
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
+    losses: int
+    next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
     memory: int | str | None
+
+
+class ChosenRequest(TypedDict):
+    field: Literal["gpus", "gpu_memory", "cpu", "memory"]
+    value: int | float | str | None
+    amount: float | None
+    source: str
+    why: str
+    used: float | None
 
 
 class ClusterView(TypedDict):
@@ -288,6 +300,15 @@ class ErrorsView(TypedDict):
     words: str
 
 
+class EstimatorView(TypedDict):
+    state: Literal["waiting", "done", "failed"]
+    command: str
+    fields: dict[str, Any]
+    warning: str
+    took_s: float
+    cached: bool
+
+
 class EvidenceView(TypedDict):
     runs: int
     of: str
@@ -357,6 +378,41 @@ class HealthView(TypedDict):
     reason: str
 
 
+class InboxEntry(TypedDict):
+    id: int
+    kind: str
+    job: str | None
+    group: str | None
+    name: str
+    state: str | None
+    reason: InboxReason | None
+    count: int
+    ends: dict[str, int] | None
+    jobs: int | None
+    failed: list[InboxJob]
+    title: str
+    body: str
+    first_s: float
+    at_s: float
+    read: bool
+
+
+class InboxJob(TypedDict):
+    id: str
+    name: str
+
+
+class InboxPage(TypedDict):
+    items: list[InboxEntry]
+    next: str | None
+    unread: int
+
+
+class InboxReason(TypedDict):
+    code: str
+    text: str
+
+
 class InterferenceView(TypedDict):
     sharing: str | None
     cards: list[CardInterference]
@@ -394,9 +450,14 @@ class JobDetail(TypedDict):
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
+    losses: int
+    next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
     run_record: RunTimeRecord | None
+    auto: list[ChosenRequest]
+    estimator: EstimatorView | None
+    used: UsedView | None
 
 
 class JobGoal(TypedDict):
@@ -449,6 +510,8 @@ class JobView(TypedDict):
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
+    losses: int
+    next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
 
@@ -685,6 +748,7 @@ class PredictionsView(TypedDict):
     calibration: list[CalibrationPoint]
     points: list[PredictionPoint]
     starts: StartsView
+    waits: WaitsView
 
 
 class PreviewView(TypedDict):
@@ -731,6 +795,8 @@ class QueuedView(TypedDict):
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
+    losses: int
+    next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
     position: int
@@ -738,6 +804,11 @@ class QueuedView(TypedDict):
     eta_high_s: float | None
     promised_s: float | None
     reason: ShortReason | None
+
+
+class ReadResult(TypedDict):
+    marked: int
+    unread: int
 
 
 class ReasonView(TypedDict):
@@ -834,6 +905,8 @@ class RunningView(TypedDict):
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
+    losses: int
+    next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
     end: End | None
@@ -861,6 +934,13 @@ class SecretPage(TypedDict):
 
 class SecretView(TypedDict):
     name: str
+
+
+class SelfTestView(TypedDict):
+    at_s: float
+    passed: bool | None
+    detail: str
+    took_s: float
 
 
 class SeriesPoint(TypedDict):
@@ -962,6 +1042,7 @@ class TenantGoals(TypedDict):
     deadlines_missed: int
     deadline_ratio: float | None
     attainment_ratio: float | None
+    unknown: int
 
 
 class TenantNow(TypedDict):
@@ -1082,6 +1163,14 @@ class UseView(TypedDict):
     busy_ratios: list[float]
 
 
+class UsedView(TypedDict):
+    attempt: int
+    gpus: float | None
+    gpu_memory: float | None
+    cpu: float | None
+    memory: float | None
+
+
 class UserPage(TypedDict):
     items: list[UserView]
     next: str | None
@@ -1094,6 +1183,22 @@ class UserView(TypedDict):
     disabled: bool
     max_priority: str | None
     may_choose_lane: bool | None
+
+
+class WaitErrors(TypedDict):
+    key: str
+    count: int
+    within_10min: float | None
+    within_factor_2: float | None
+    within_p50: float | None
+    within_p90: float | None
+    median_error_s: float | None
+    median_wait_s: float | None
+
+
+class WaitsView(TypedDict):
+    total: WaitErrors
+    tenants: list[WaitErrors]
 
 
 class WhatIfView(TypedDict):

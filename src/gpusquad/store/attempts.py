@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sqlalchemy import Connection, Float, case, cast, distinct, func, or_, select, update
+from sqlalchemy import Connection, Float, case, cast, distinct, func, or_, select, tuple_, update
 
 from gpusquad.store.rows import insert_all_new, insert_new
 from gpusquad.store.tables import attempts
 
 _MILLI_US_PER_S = 1e9
+_MOST_KEYS = 400
+"""Attempts in one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,17 @@ def of_job(c: Connection, job_id: str) -> list[AttemptRow]:
     """All attempts of a job, oldest first."""
     query = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
     return [AttemptRow(*row) for row in c.execute(query)]
+
+
+def times(c: Connection, keys: Collection[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int | None]]:
+    """Start and end of these attempts, by job and attempt."""
+    found: dict[tuple[str, int], tuple[int, int | None]] = {}
+    every = sorted(keys)
+    for start in range(0, len(every), _MOST_KEYS):
+        these = tuple_(attempts.c.job_id, attempts.c.attempt).in_(every[start : start + _MOST_KEYS])
+        query = select(attempts.c.job_id, attempts.c.attempt, attempts.c.started_us, attempts.c.ended_us).where(these)
+        found |= {(row[0], row[1]): (row[2], row[3]) for row in c.execute(query)}
+    return found
 
 
 def usage(

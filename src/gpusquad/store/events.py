@@ -11,6 +11,9 @@ from sqlalchemy import Connection, bindparam, insert, select
 from gpusquad.store.rows import number_of
 from gpusquad.store.tables import events, jobs
 
+PRIVATE = "private"
+"""Key of an event's data for lines of the job's output, which only those may see who may read its logs."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
@@ -76,6 +79,15 @@ def updates(c: Connection, job_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         these = events.c.job_id.in_(job_ids[start : start + _MOST_IDS]) & (events.c.kind == "updated")
         for row in c.execute(select(events).where(these).order_by(events.c.id.desc())):
             found.setdefault(row.job_id, []).append(EventRow(*row))
+    return found
+
+
+def attempts_with(c: Connection, kind: str, job_ids: Sequence[str]) -> set[tuple[str, int]]:
+    """Which attempts of these jobs have an event of a kind."""
+    found: set[tuple[str, int]] = set()
+    for start in range(0, len(job_ids), _MOST_IDS):
+        these = events.c.job_id.in_(job_ids[start : start + _MOST_IDS]) & (events.c.kind == kind)
+        found |= {(row[0], row[1]) for row in c.execute(select(events.c.job_id, events.c.attempt).where(these))}
     return found
 
 

@@ -27,9 +27,11 @@ __all__ = [
     "count_by_state",
     "find",
     "get",
+    "group_sizes",
     "ids_of_final",
     "insert",
     "next_sequence",
+    "summaries",
     "unfinished",
     "waiting_on",
 ]
@@ -37,6 +39,10 @@ __all__ = [
 UNFINISHED_STATES = ("held", "pending", "starting", "running", "preempting", "stopping", "lost")
 FINAL_STATES = ("succeeded", "failed", "cancelled", "timed_out")
 _HELD = "held"
+_SUMMARY = ("id", "name", "tenant", "user", "group_id", "state", "attempt", "submitted_us", "started_us", "ended_us",
+            "gpus", "cause", "result", "spec")  # fmt: skip
+_MOST_KEYS = 500
+"""Ids in one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,10 @@ class JobRow:
     stop: dict[str, Any] | None = None
     spec: dict[str, Any] = field(default_factory=dict)
     core: dict[str, Any] = field(default_factory=dict)
+    losses: list[dict[str, Any]] | None = None
+    """Recent losses, oldest first."""
+    resolved: dict[str, Any] | None = None
+    """What the service filled in: ``choices`` for open fields, and the ``estimator`` with its answer."""
 
 
 def insert(c: Connection, rows: Iterable[JobRow]) -> None:
@@ -130,6 +140,25 @@ def by_group(c: Connection, group_id: str) -> list[JobRow]:
     return _rows(c, select(jobs).where(jobs.c.group_id == group_id).order_by(jobs.c.sequence, jobs.c.id))
 
 
+def summaries(c: Connection, job_ids: Iterable[str]) -> dict[str, JobRow]:
+    """These jobs with the columns that notices name, without the large ones."""
+    columns = [jobs.c[name] for name in _SUMMARY]
+    found: dict[str, JobRow] = {}
+    for some in _chunks(job_ids):
+        rows = c.execute(select(*columns).where(jobs.c.id.in_(some)))
+        found |= {row.id: JobRow(**dict(zip(_SUMMARY, row, strict=True))) for row in rows}
+    return found
+
+
+def group_sizes(c: Connection, group_ids: Iterable[str]) -> dict[str, int]:
+    """Number of jobs of each of these submissions."""
+    found: dict[str, int] = {}
+    for some in _chunks(group_ids):
+        counts = select(jobs.c.group_id, func.count()).where(jobs.c.group_id.in_(some)).group_by(jobs.c.group_id)
+        found |= {row[0]: row[1] for row in c.execute(counts)}
+    return found
+
+
 def waiting_on(c: Connection, job_id: str) -> list[JobRow]:
     """Held jobs that depend on this one, in order of arrival."""
     waiting = select(jobs).join(job_waits, job_waits.c.job_id == jobs.c.id)
@@ -182,6 +211,11 @@ def ids_of_final(c: Connection) -> set[str]:
 def next_sequence(c: Connection) -> int:
     """The next free arrival number. Call it in the write that uses it; a batch counts up from there."""
     return c.execute(select(func.coalesce(func.max(jobs.c.sequence), 0))).scalar_one() + 1
+
+
+def _chunks(keys: Iterable[str]) -> list[list[str]]:
+    every = sorted(set(keys))
+    return [every[start : start + _MOST_KEYS] for start in range(0, len(every), _MOST_KEYS)]
 
 
 def _rows(c: Connection, query: Select) -> list[JobRow]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from gpusquad.store.paging import Page, from_cursor, to_cursor
 from gpusquad.store.rows import insert_numbered
@@ -13,6 +14,8 @@ from gpusquad.store.tables import notice_rules, notices
 
 State = Literal["waiting", "sent", "dead"]
 _MAX_ERROR = 2000
+_WAITS = text("notices.state = 'waiting'")
+"""As a literal: with a parameter SQLite does not use the partial index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class NoticeRow:
     state: State
     error: str
     created_us: int
+    payload: dict[str, Any] | None = None
+    """The notice as data, for channels that carry it."""
 
 
 # -- rules ---------------------------------------------------------------------------------------------------------
@@ -66,6 +71,12 @@ def rules(c: Connection, user: str | None = None) -> list[RuleRow]:
     return [RuleRow(*row) for row in c.execute(query)]
 
 
+def rules_of(c: Connection, users: Collection[str]) -> list[RuleRow]:
+    """Rules of these users, oldest first."""
+    query = select(notice_rules).where(notice_rules.c.user.in_(users)).order_by(notice_rules.c.id)
+    return [RuleRow(*row) for row in c.execute(query)] if users else []
+
+
 def remove_rule(c: Connection, rule_id: int) -> bool:
     """Remove a rule and its messages. False if there was none."""
     return c.execute(delete(notice_rules).where(notice_rules.c.id == rule_id)).rowcount > 0
@@ -74,12 +85,24 @@ def remove_rule(c: Connection, rule_id: int) -> bool:
 # -- outbox --------------------------------------------------------------------------------------------------------
 
 
+def new(
+    rule_id: int, job_id: str, kind: str, title: str, body: str, created_us: int, payload: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Columns of a message to be sent as soon as possible."""
+    return {"rule_id": rule_id, "job_id": job_id, "kind": kind, "title": title, "body": body, "tries": 0,
+            "next_us": created_us, "state": "waiting", "error": "", "created_us": created_us,
+            "payload": payload}  # fmt: skip
+
+
 def add(c: Connection, rule_id: int, job_id: str, kind: str, title: str, body: str, created_us: int) -> int:
-    """Add a message to be sent as soon as possible and return its id."""
-    return insert_numbered(
-        c, notices, rule_id=rule_id, job_id=job_id, kind=kind, title=title, body=body,
-        tries=0, next_us=created_us, state="waiting", error="", created_us=created_us,
-    )  # fmt: skip
+    """Add a message and return its id."""
+    return insert_numbered(c, notices, **new(rule_id, job_id, kind, title, body, created_us))
+
+
+def add_all(c: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add messages, each as by ``new``, in this order."""
+    if rows:
+        c.execute(insert(notices), rows)
 
 
 def get(c: Connection, notice_id: int) -> NoticeRow | None:
@@ -87,17 +110,17 @@ def get(c: Connection, notice_id: int) -> NoticeRow | None:
     return NoticeRow(*row) if row else None
 
 
-def due(c: Connection, now_us: int, limit: int = 100) -> list[NoticeRow]:
-    """Messages that are due, longest overdue first."""
-    ripe = select(notices).where(notices.c.state == "waiting", notices.c.next_us <= now_us)
-    query = ripe.order_by(notices.c.next_us, notices.c.id).limit(limit)
+def heads(c: Connection) -> list[NoticeRow]:
+    """Oldest waiting message of each rule."""
+    oldest = select(func.min(notices.c.id)).where(_WAITS).group_by(notices.c.rule_id)
+    query = select(notices).where(notices.c.id.in_(oldest)).order_by(notices.c.id)
     return [NoticeRow(*row) for row in c.execute(query)]
 
 
-def next_due_us(c: Connection) -> int | None:
-    """When the next message is due; None: none is pending."""
-    waiting = select(notices.c.next_us).where(notices.c.state == "waiting")
-    return c.execute(waiting.order_by(notices.c.next_us).limit(1)).scalar()
+def waiting(c: Connection, rule_ids: Collection[int], limit: int) -> list[NoticeRow]:
+    """Waiting messages of these rules, oldest first."""
+    query = select(notices).where(_WAITS, notices.c.rule_id.in_(rule_ids)).order_by(notices.c.id).limit(limit)
+    return [NoticeRow(*row) for row in c.execute(query)]
 
 
 def outbox(
@@ -118,6 +141,12 @@ def outbox(
 def dead(c: Connection, limit: int = 100) -> list[NoticeRow]:
     """Messages that were given up, newest first."""
     return list(outbox(c, "dead", limit=limit).items)
+
+
+def sent_all(c: Connection, notice_ids: Collection[int]) -> None:
+    """Record that these messages were delivered."""
+    these = notices.c.id.in_(notice_ids)
+    c.execute(update(notices).where(these).values(state="sent", error="", tries=notices.c.tries + 1))
 
 
 def sent(c: Connection, notice_id: int) -> None:

@@ -20,7 +20,7 @@ class TenantRow:
     limit_gpus: int | None = None
     reclaim_s: float = 0.0
     max_pending: int | None = None
-    on_hang: str = "warn"
+    on_hang: str = "stop"
     """warn or stop."""
     run_as: str | None = None
     """uid:gid of its tasks; None: the service's own."""

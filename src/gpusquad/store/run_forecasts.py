@@ -36,6 +36,10 @@ class RunForecastRow:
     cpu_milli: int | None = None
     levels: list[float] = field(default_factory=list)
     values_us: list[int] = field(default_factory=list)
+    host_memory_bytes: int | None = None
+    """Peak main memory of one task."""
+    cards_used: int | None = None
+    """Cards on which its processes held memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Truth:
     settled_us: int
     peak_memory_bytes: int | None = None
     cpu_milli: int | None = None
+    host_memory_bytes: int | None = None
+    cards_used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class PastRow:
     core: dict[str, Any]
     peak_memory_bytes: int | None
     cpu_milli: int | None
+    host_memory_bytes: int | None = None
 
     @property
     def key(self) -> RunKey:
@@ -94,6 +101,7 @@ def settle(c: Connection, truth: Truth) -> bool:
     values = {
         "truth_us": truth.truth_us, "how": truth.how, "settled_us": truth.settled_us,
         "peak_memory_bytes": truth.peak_memory_bytes, "cpu_milli": truth.cpu_milli,
+        "host_memory_bytes": truth.host_memory_bytes, "cards_used": truth.cards_used,
     }  # fmt: skip
     return (
         c.execute(update(run_forecasts).where(this & run_forecasts.c.settled_us.is_(None)).values(values)).rowcount > 0
@@ -145,7 +153,8 @@ def past_runs(c: Connection, after: RunKey, limit: int) -> Sequence[PastRow]:
     same = (run_forecasts.c.job_id == a.job_id) & (run_forecasts.c.attempt == a.attempt)
     query = (
         select(a.job_id, a.attempt, a.started_us, a.ended_us, a.how, jobs.c.kept_us, jobs.c.attempt == a.attempt,
-               jobs.c.core, run_forecasts.c.peak_memory_bytes, run_forecasts.c.cpu_milli)
+               jobs.c.core, run_forecasts.c.peak_memory_bytes, run_forecasts.c.cpu_milli,
+               run_forecasts.c.host_memory_bytes)
         .join(jobs, jobs.c.id == a.job_id)
         .outerjoin(run_forecasts, same)
         # Implied by the next condition, but written so that an index can answer it.

@@ -76,6 +76,8 @@ jobs = Table(
     Column("stop", Json),
     Column("spec", Json, nullable=False),
     Column("core", Json, nullable=False),
+    Column("losses", Json),
+    Column("resolved", Json),
     # Each list of jobs has an index that yields its pages in order.
     Index(None, "submitted_us", "id"),
     Index(None, "ended_us", "id"),
@@ -111,6 +113,7 @@ events = _numbered(
     Index(None, "tenant", "id"),
 )
 
+_IS_WAITING, _IS_UNREAD = text("state = 'waiting'"), text("read_us IS NULL")
 _IS_URGENT = text("urgent_from_us IS NOT NULL")
 
 attempts = Table(
@@ -264,6 +267,21 @@ forecasts = Table(
 )
 
 # One row per attempt that had a reservation or was the head of the queue; completed when it starts.
+# The first forecast of each pending job's start, and the actual start. Separate from ``forecasts``, which binds: users
+# were given those.
+start_forecasts = Table(
+    "start_forecasts",
+    metadata,
+    Column("job_id", Id, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("made_us", Us, nullable=False),
+    Column("mid_us", Us, nullable=False),
+    Column("high_us", Us),
+    Column("started_us", Us),
+    Index(None, "started_us"),
+    Index(None, "tenant", "started_us"),
+)
+
 promises = Table(
     "promises",
     metadata,
@@ -303,6 +321,8 @@ run_forecasts = Table(
     Column("cpu_milli", BigInteger),
     Column("levels", Json, nullable=False),
     Column("values_us", Json, nullable=False),
+    Column("host_memory_bytes", BigInteger),
+    Column("cards_used", Integer),
     Index(None, "settled_us"),
     Index(None, "tenant", "settled_us"),
 )
@@ -329,8 +349,32 @@ notices = _numbered(
     Column("state", Text, nullable=False),
     Column("error", Text, nullable=False),
     Column("created_us", Us, nullable=False),
+    Column("payload", Json),
     Index(None, "state", "next_us"),
     Index(None, "rule_id"),
+    # The queue of a rule's channel. Few notices wait, so the index is small.
+    Index(None, "rule_id", "id", sqlite_where=_IS_WAITING, postgresql_where=_IS_WAITING),
+)
+
+# What each user sees without any rule. An entry that changes is replaced by a newer one, so ids are in order of time.
+inbox = _numbered(
+    "inbox",
+    Column("user", Text, nullable=False),
+    Column("topic", Id, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("job_id", Id),
+    Column("group_id", Id),
+    Column("count", Integer, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("data", Json),
+    Column("first_us", Us, nullable=False),
+    Column("at_us", Us, nullable=False),
+    Column("read_us", Us),
+    Index(None, "user", "id"),
+    Index(None, "user", "topic", unique=True),
+    Index(None, "at_us"),
+    Index(None, "user", "read_us", sqlite_where=_IS_UNREAD, postgresql_where=_IS_UNREAD),
 )
 
 settings = Table(

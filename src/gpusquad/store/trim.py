@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 
 from sqlalchemy import Connection, delete, func, select
 
-from gpusquad.store import goal_samples, samples
+from gpusquad.store import goal_samples, inbox, samples, start_forecasts
 from gpusquad.store.rows import drop_smallest
 from gpusquad.store.tables import events, forecasts, jobs, notices, promises, run_forecasts
 
@@ -19,6 +19,7 @@ class TrimCounts:
     samples: int = 0
     """Samples of cards and of SLOs."""
     notices: int = 0
+    """Sent notices, and entries of inboxes."""
     forecasts: int = 0
     """Forecasts of starts, promised starts and predictions of run times."""
 
@@ -27,17 +28,18 @@ class TrimCounts:
 
 
 def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int = 5_000) -> TrimCounts:
-    """Delete old samples, old events of finished jobs, sent notices and settled forecasts.
+    """Delete old samples, old events of finished jobs, sent notices, inbox entries and settled forecasts.
 
     Deletes about ``most`` rows of each, so that the write stays short. Call again while rows were deleted.
     """
     return TrimCounts(
         events=_trim_events(c, events_before_us, most),
         samples=samples.trim(c, samples_before_us, most) + goal_samples.trim(c, events_before_us, most),
-        notices=_trim_notices(c, events_before_us, most),
+        notices=_trim_notices(c, events_before_us, most) + inbox.trim(c, events_before_us, most),
         forecasts=_trim_forecasts(c, events_before_us, most)
         + _trim_run_forecasts(c, events_before_us, most)
-        + _trim_promises(c, events_before_us, most),
+        + _trim_promises(c, events_before_us, most)
+        + start_forecasts.trim(c, events_before_us, most),
     )
 
 

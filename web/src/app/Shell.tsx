@@ -2,6 +2,7 @@ import { Suspense, useEffect, useRef, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 import { useT } from "../i18n";
 import { Loading } from "../ui/Loading";
+import { Bell } from "./Bell";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { LiveMark } from "./LiveMark";
 import { Logo } from "./Logo";
@@ -29,6 +30,7 @@ export function Shell({ me }: { me: Me }) {
           <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true"><path d="M4 7h16M4 12h16M4 17h16" /></svg>
         </button>
         <Link href="/" className={styles.home}><Logo /></Link>
+        <Bell />
         <LiveMark />
       </header>
       <Navigation me={me} />

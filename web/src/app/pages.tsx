@@ -26,10 +26,13 @@ const define = (name: string, path: string, icon: string, more: Partial<Page> = 
   name, path, icon, title: `nav.${name}` as CommonKey, component: page(name), ...more,
 });
 
+export const BELL = "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4";
+
 /** Icons are SVG paths in a 24 by 24 box, drawn as lines. */
 export const PAGES: readonly Page[] = [
   define("cluster", "/", "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z"),
   define("queue", "/queue", "M4 6h16M4 12h16M4 18h10"),
+  define("inbox", "/inbox", BELL),
   define("timeline", "/timeline", "M3 6h9M8 12h12M5 18h8M3 3v18"),
   define("job", "/jobs/:id", "M5 4h14v16H5z", { isHidden: true }),
   define("submit", "/submit", "M12 5v14M5 12h14", { isFor: maySubmit }),

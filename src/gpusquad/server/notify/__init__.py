@@ -1,4 +1,5 @@
 """Notices to users.
 
-``rules`` selects events, ``messages`` writes the text, ``outbox`` stores and retries, ``sender`` delivers to channels.
+``feed`` follows the events: ``rules`` selects them, ``messages`` and ``payload`` write the notice, ``collect`` keeps it
+in inboxes. ``outbox`` sends it to channels in order, ``sender`` knows the channels.
 """

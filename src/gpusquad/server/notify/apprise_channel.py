@@ -9,16 +9,21 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import apprise
 from apprise.plugins import url_to_dict
+from apprise.plugins.custom_json import NotifyJSON
 
 from gpusquad.model.errors import Invalid
 from gpusquad.server.notify.channels import BY_HOST, AllowList, SendFailed
+from gpusquad.server.notify.messages import NoticeMessage
 
 MAX_TARGETS = 20
 _READS_FILES = frozenset({"template", "attach", "keyfile", "subfile", "pgp", "pgpkey", "pgppub", "pgpprv", "wkd"})
+_REJECTED = frozenset({"400", "413", "415", "422"})
+"""Answers about the notice itself, and not about the channel."""
 _STATUS = re.compile(r"\berror=(\d{3})\b")
 _ASSET = apprise.AppriseAsset(
     app_id="gpusquad", app_desc="gpusquad", app_url="", image_url_mask="", image_url_logo="", async_mode=False,
@@ -36,15 +41,25 @@ class AppriseChannel:
         self._plugin.socket_connect_timeout = self._plugin.socket_read_timeout = timeout_s
         self._plugin.redirects = False
 
-    def send(self, title: str, body: str) -> None:
+    def send(self, message: NoticeMessage) -> None:
         """Deliver, or raise SendFailed."""
+        if isinstance(self._plugin, NotifyJSON) and message.payload is not None:
+            self._add_data(self._plugin, message.payload)
         _capture.start()
         try:
-            done = self._plugin.notify(body=body, title=title, body_format=apprise.NotifyFormat.TEXT)
+            done = self._plugin.notify(body=message.body, title=message.title, body_format=apprise.NotifyFormat.TEXT)
         except Exception as error:  # a plugin's bug fails one channel, and its text may contain the URL
             raise SendFailed(f"the channel failed with {type(error).__name__}") from None
         if not done:
-            raise SendFailed(_reason(_capture.messages()))
+            raise _failure(_capture.messages())
+
+    @staticmethod
+    def _add_data(plugin: Any, payload: Mapping[str, Any]) -> None:
+        """Send the notice as data beside Apprise's own fields. Fields that the URL adds keep their place."""
+        plugin.json_version = payload.get("version", plugin.json_version)
+        data = {name: value for name, value in payload.items() if name != "version"}
+        plugin.payload_extras = data | plugin.payload_extras
+        plugin.headers = {"Idempotency-Key": str(payload.get("id", ""))} | plugin.headers
 
 
 def _plugin(url: str, allow: AllowList) -> Any:
@@ -88,14 +103,14 @@ def _unreadable(scheme: str) -> Invalid:
     return Invalid("url", f"cannot be read as a {scheme}:// channel", "see the Apprise documentation for its form")
 
 
-def _reason(messages: str) -> str:
+def _failure(messages: str) -> SendFailed:
     """The cause, without Apprise's own text, which may contain parts of the URL."""
     status = _STATUS.search(messages)
     if status:
-        return f"the channel answered {status[1]}"
+        return SendFailed(f"the channel answered {status[1]}", rejected=status[1] in _REJECTED)
     if "onnection" in messages or "ocket" in messages:
-        return "the channel cannot be reached"
-    return "the channel did not accept it"
+        return SendFailed("the channel cannot be reached")
+    return SendFailed("the channel did not accept it")
 
 
 class _LogCapture(logging.Handler):

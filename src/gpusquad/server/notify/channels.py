@@ -39,11 +39,13 @@ _HOST = re.compile(r"(?:[a-z0-9._-]{1,253}|\[[0-9a-f:]{2,45}\])(?::[0-9]{1,5})?"
 class SendFailed(Exception):
     """The channel did not accept the notice. The text never contains any part of the URL."""
 
-    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+    def __init__(self, reason: str, *, permanent: bool = False, rejected: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.permanent = permanent
         """No later attempt can succeed."""
+        self.rejected = rejected
+        """The channel answered that it does not want this notice. It may want others."""
 
 
 @dataclass(frozen=True, slots=True)

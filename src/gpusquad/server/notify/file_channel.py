@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from gpusquad.model.errors import Invalid
+from gpusquad.server.notify.messages import NoticeMessage
 
 MAX_FILE_BYTES = 16 * 2**20
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -21,10 +22,10 @@ def file_name(url: str) -> str:
     return name
 
 
-def append(folder: Path, name: str, title: str, body: str) -> None:
-    """Append one line. Raises OSError."""
+def append(folder: Path, name: str, message: NoticeMessage) -> None:
+    """Append one line: the notice as data, with its text. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    line = json.dumps({"title": title, "body": body}).encode() + b"\n"
+    line = json.dumps({"title": message.title, "body": message.body, **(message.payload or {})}).encode() + b"\n"
     # Never follow a link or wait for a pipe of that name.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(folder / name, flags, 0o600)

@@ -1,21 +1,19 @@
-"""The thread that sends notices: woken when one is written or due again."""
+"""The thread that sends notices to channels: woken when one is written or due again."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.notify.channels import SendFailed
+from gpusquad.server.notify.feed import NoticeFeed
+from gpusquad.server.notify.messages import NoticeMessage
 from gpusquad.server.notify.outbox import Outbox
+from gpusquad.server.notify.payload import test_payload
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.store.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 
 _log = structlog.get_logger("gpusquad.notices")
 MAX_SLEEP_S = 60.0
@@ -24,10 +22,12 @@ _BUG_S = 30.0
 
 
 class NoticeLoop:
-    """Owns the thread, and offers ``check``, ``test`` and ``wake`` to the API."""
+    """Owns the thread, and is what the API uses of notices."""
 
-    def __init__(self, outbox: Outbox, sender: ChannelSender) -> None:
+    def __init__(self, outbox: Outbox, sender: ChannelSender, feed: NoticeFeed) -> None:
         self._outbox = outbox
+        self._feed = feed
+        feed.on_messages = self.wake
         self._sender = sender
         self._woken = threading.Event()
         self._stopping = False
@@ -40,25 +40,28 @@ class NoticeLoop:
     def test(self, url: str) -> str:
         """Send a notice now. Returns the error, or an empty text."""
         try:
-            self._sender.send(url, "gpusquad test notice", "This channel works.\nWhat to do: Nothing.")
+            data = test_payload(self._outbox.now_us())
+            text = "This channel works.\nWhat to do: Nothing."
+            self._sender.send(url, NoticeMessage("gpusquad test notice", text, data))
         except SendFailed as failure:
             return failure.reason
         return ""
 
-    def heard(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
-        """Wake if one of the events made a notice. A listener of the scheduler."""
-        if self._outbox.has_new.is_set():
-            self.wake()
+    def settle(self) -> None:
+        """Wait shortly until the notices of all stored events are written."""
+        self._feed.settle()
 
     def wake(self) -> None:
         """Send what is due."""
         self._woken.set()
 
     def start(self) -> None:
+        self._feed.start()
         self._thread.start()
 
     def stop(self, wait_s: float = 30.0) -> None:
         """Finish the current delivery; the rest stays in the store for the next start."""
+        self._feed.stop(wait_s)
         self._stopping = True
         self.wake()
         if self._thread.is_alive():
