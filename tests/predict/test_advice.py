@@ -167,7 +167,7 @@ def test_share_is_advised_when_the_card_is_mostly_idle():
 def test_cpu_advice_adds_headroom():
     found = advise(job(), advice_input(run_summary(cpu_milli=3100), run_summary(number=1, cpu_milli=2000)))
     assert found.cpu_milli is not None
-    assert (found.cpu_milli.value, "3.1 cores in 2 runs" in found.cpu_milli.why) == (4000, True)
+    assert (found.cpu_milli.value, "3 cores used at most in 95 % of 2 runs" in found.cpu_milli.why) == (4000, True)
 
 
 def test_memory_warning_when_the_request_is_below_the_likely_peak():

@@ -316,3 +316,13 @@ def test_blend_of_equal_distributions_is_narrower():
     low, middle, high = (LEVELS.index(level) for level in (0.1, 0.5, 0.9))
     assert both[high] / both[low] < single[high] / single[low]
     assert both[middle] == pytest.approx(single[middle])
+
+
+def test_rounds_of_the_same_few_epochs_are_followed():
+    """A bar that starts again ends the pace so far, and nothing is known of the next one yet."""
+    follower, at_us = ProgressPredictor(), 0
+    for _ in range(60):
+        for epoch in (1, 2, 3):
+            at_us += 3_000_000
+            follower.see(at_us, epoch, 3)
+            follower.remaining(at_us + 1_000_000, None, 0)

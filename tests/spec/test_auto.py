@@ -16,7 +16,7 @@ from tests.spec.data import ROLES, SIMPLE
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs")
 validator = jsonschema_rs.Draft202012Validator(json_schema())
-AUTO = SIMPLE | {"gpus": "auto", "gpu_memory": "auto"}
+AUTO = SIMPLE | {"gpus": "auto", "gpu_memory": "auto", "cpu": "auto", "memory": "auto"}
 
 
 def spec_of(data: dict):
@@ -26,7 +26,7 @@ def spec_of(data: dict):
 def test_auto_is_accepted_and_stored():
     assert validator.is_valid(AUTO)
     spec = spec_of(AUTO)
-    assert auto_fields(spec) == ("gpus", "gpu_memory")
+    assert auto_fields(spec) == ("gpus", "gpu_memory", "cpu", "memory")
     assert spec_from_dict(spec_to_dict(spec)) == spec
     assert auto_fields(spec_of(SIMPLE)) == ()
 
@@ -35,6 +35,14 @@ def test_auto_means_one_gpu_of_any_size_until_it_is_chosen():
     job = to_job(spec_of(AUTO), "a", 0, "t", "u")
     assert (job.gpus, job.roles[0].request.min_card_memory_bytes) == (1, 0)
     assert len(task_commands(spec_of(AUTO))) == 1
+
+
+def test_gang_may_leave_everything_open():
+    spec = spec_of(AUTO | {"count": 4})
+    job = to_job(spec, "a", 0, "t", "u")
+    request = job.roles[0].request
+    assert (job.tasks, job.gpus, request.cpu_milli, request.memory_bytes) == (4, 4, 0, 0)
+    assert len(task_commands(spec)) == 4
 
 
 def test_parameter_may_have_the_value_auto():
@@ -47,14 +55,16 @@ def test_parameter_may_have_the_value_auto():
     ("change", "field", "words"),
     [
         ({"gpus": "automatic"}, "gpus", "write auto"),
-        ({"gpus": "auto", "count": 2}, "gpus", "single task"),
-        ({"gpus": "auto", "max": 4}, "gpus", "single task"),
+        ({"gpus": "auto", "min": 2}, "gpus", "fixed number of tasks"),
+        ({"gpus": "auto", "max": 4}, "gpus", "fixed number of tasks"),
         ({"gpus": "auto", "card": "n/0"}, "gpus", "named card"),
         ({"gpus": "auto", "share": {"sm": 0.5}}, "share", "not both"),
         ({"gpus": None, "cpu": 1, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
         ({"gpus": 0, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
-        ({"cpu": "auto"}, "cpu", "cannot read"),
+        ({"cpu": "automatic"}, "cpu", "cannot read"),
+        (ROLES | {"gpus": None, "cpu": "auto"}, "cpu", "in each role"),
         (ROLES | {"gpus": None, "roles": [{"name": "a", "gpus": "auto"}]}, "roles[0].gpus", "write a number"),
+        (ROLES | {"gpus": None, "roles": [{"name": "a", "memory": "auto"}]}, "roles[0].memory", "write a number"),
         (ROLES | {"gpus": None, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
     ],
 )
@@ -95,3 +105,11 @@ def test_spec_with_choices_has_no_auto_fields_and_restores_the_original(gpus, gp
     assert spec_from_dict(stored) == resolved
     assert restore_auto(stored, spec) == spec_to_dict(spec)
     assert (restore_auto(stored, resolved) == spec_to_dict(spec)) == (resolved == spec)
+
+
+@pytest.mark.parametrize("field", ["cpu", "memory"])
+def test_job_without_gpus_may_leave_its_only_request_open(field):
+    spec = spec_of({"command": ["true"], field: "auto"})
+    request = to_job(spec, "a", 0, "t", "u").roles[0].request
+    assert request.gpus == 0
+    assert request.cpu_milli or request.memory_bytes

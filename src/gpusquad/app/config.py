@@ -19,6 +19,9 @@
 
     [hang]
     silent_s = 900
+
+    [containment]
+    max_losses = 12
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ import structlog
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
+from gpusquad.core.containment.rules import ContainmentRules
 from gpusquad.core.hang.hang import HangRules
 from gpusquad.gpu.attach.settings import ContextBytes, checked_context_bytes, checked_fail_open_ms
 from gpusquad.gpu.daemon.unmanaged import Rule
@@ -45,6 +49,7 @@ _log = structlog.get_logger("gpusquad.config")
 SIMULATED_CARDS = 8
 """Number of simulated cards if the machine has no GPU."""
 
+_CONTAINMENT = ContainmentRules()
 _DEPRECATED = {
     "sharing.strangers": "sharing.unmanaged",
     "kubernetes.tell_per_s": "kubernetes.status_writes_per_s",
@@ -63,6 +68,8 @@ class ServerConfig(_Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 7070
     hosts: tuple[str, ...] = ()
     """Other host names of the service."""
+    public_url: Annotated[str, Field(max_length=2048, pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$")] = ""
+    """Address of the dashboard as users reach it, for links in notices. Empty: no links."""
     requests_per_s: Annotated[float, Field(gt=0)] = 1000.0
     requests_burst: Annotated[int, Field(gt=0)] = 2000
 
@@ -176,6 +183,25 @@ class SharingConfig(_Section):
     charged."""
 
 
+class ContainmentConfig(_Section):
+    """Limits on jobs that are lost again and again, and on cards that fail with them."""
+
+    max_losses: Annotated[int, Field(ge=0, le=64)] = _CONTAINMENT.max_losses
+    """Recent losses after which a job is held. 0: it is retried indefinitely."""
+    forgiven_after_s: Annotated[float, Field(gt=0)] = _CONTAINMENT.forgiven_after_s
+    """A loss counts until the job has run this long since, or has got further than ever."""
+    first_backoff_s: Annotated[float, Field(ge=0)] = _CONTAINMENT.first_backoff_s
+    """Delay after the second recent loss. It doubles with each further one."""
+    most_backoff_s: Annotated[float, Field(ge=0)] = _CONTAINMENT.most_backoff_s
+    suspect_cards: Annotated[int, Field(ge=0)] = _CONTAINMENT.suspect_cards
+    """Different cards with faults after which a job is suspected and held. 0: never."""
+    tenant_cards: Annotated[int, Field(ge=0)] = _CONTAINMENT.tenant_cards
+    """Cards that wait for a self-test on account of one tenant at a time. 0: no limit."""
+
+    def rules(self) -> ContainmentRules:
+        return ContainmentRules(**self.model_dump())
+
+
 class LogsConfig(_Section):
     task_bytes: Annotated[int, Field(ge=1 << 16)] = 128 << 20
     """Maximum size of the stored output of a task; the newest part is kept."""
@@ -198,6 +224,7 @@ class Config(_Section):
     interference: InterferenceConfig = InterferenceConfig()
     sharing: SharingConfig = SharingConfig()
     hang: dict[str, float] = Field(default_factory=dict)
+    containment: ContainmentConfig = ContainmentConfig()
     logs: LogsConfig = LogsConfig()
     notify: NotifyConfig = NotifyConfig()
 

@@ -28,6 +28,7 @@ from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.server.agent_auth import AgentAuth, TokenIdentity
 from gpusquad.server.errors import Unavailable
 from gpusquad.server.services.cluster.agent_reports import AgentReports
+from gpusquad.server.services.jobs.estimators import EstimatorRunner
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.sharing.card_reports import ReportedDivides
@@ -68,6 +69,7 @@ class KubernetesPlatform:
         self._logs = PodLogSource(self._engine)
         self.logs: LogSource = self._logs
         self.pods: PodSource | None = self._engine
+        self.estimators: EstimatorRunner | None = None
         self.agents: Agents | None = None
         self.divides: CardDivides = NoDivides("nodes have no agents here")
         if config.agent_account:

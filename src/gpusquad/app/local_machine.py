@@ -18,8 +18,10 @@ MessageHandler = Callable[[Mapping[str, Any]], None]
 class LocalMachine:
     """The agent of this machine and its reported cards. Messages are dropped until ``listen`` is called."""
 
-    def __init__(self, config: ClusterConfig, home: str) -> None:
+    def __init__(self, config: ClusterConfig, home: str, quiet_s: float) -> None:
+        """``quiet_s``: the agent looks closer at runs that have printed nothing new for this long."""
         self._config = config
+        self._quiet_s = quiet_s
         self._home = home
         self._handler: MessageHandler | None = None
         self._first: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
@@ -41,6 +43,7 @@ class LocalMachine:
 
     def _start(self, simulate: int | None) -> AgentProcess:
         arguments = ["--every", str(self._config.sample_every_s), "--home", self._home]
+        arguments += ["--quiet-after", str(self._quiet_s)]
         if self._config.virtual > 1:
             arguments += ["--virtual", str(self._config.virtual)]
         if simulate is not None:

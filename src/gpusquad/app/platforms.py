@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from gpusquad.app.card_policies import SquadDivides
 from gpusquad.app.config import Config
+from gpusquad.app.estimator_files import EstimatorFiles
 from gpusquad.app.local_machine import LocalMachine
 from gpusquad.app.run_logs import RunLogs
 from gpusquad.app.sharing import SquadWatch, make_sharing
@@ -17,6 +18,7 @@ from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.priority import DEFAULT_PRIORITY
 from gpusquad.model.virtual import physical
+from gpusquad.server.services.jobs.estimators import EstimatorRunner
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.sharing.cards import CardDivides
@@ -40,6 +42,8 @@ class Platform(Protocol):
     """Creates Kubernetes objects of jobs submitted to the service."""
     divides: CardDivides
     """Access to the card daemons."""
+    estimators: EstimatorRunner | None
+    """Files of estimators. None: they cannot run there."""
 
     def allows_unmanaged(self, card: str) -> bool:
         """Whether new jobs may share a card with unmanaged processes."""
@@ -76,10 +80,11 @@ class LocalPlatform:
     def __init__(self, home: Path, config: Config) -> None:
         self._home = home
         self._log_bytes = config.logs.task_bytes
-        self._machine = LocalMachine(config.cluster, str(home))
+        self._machine = LocalMachine(config.cluster, str(home), config.hang_rules().look_after_s)
         self.cluster = self._machine.cluster
         self.simulated = self._machine.simulated
         self.logs: LogSource = RunLogs(home)
+        self.estimators: EstimatorRunner | None = EstimatorFiles(home)
         self._cards = self.cluster.nodes[0].cards
         self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
         self._allows_unmanaged = not self._sharing.absence and config.sharing.unmanaged != "refuse"
@@ -107,6 +112,8 @@ class LocalPlatform:
     def attach(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._machine.listen(self._hear)
+        scheduler.suspects.on_wanted = self._machine.agent.tell_tests
+        self._machine.agent.tell_tests(scheduler.suspects.wanted())
         self.on_events(())
 
     def on_events(self, events: Sequence[tuple[int, StoryEvent]]) -> None:

@@ -29,9 +29,11 @@ from gpusquad.server.http import HttpServer
 from gpusquad.server.limits import ApiLimits
 from gpusquad.server.metrics import Meters, MetricsSnapshot, snapshot_of
 from gpusquad.server.notify.channels import AllowList
+from gpusquad.server.notify.feed import NoticeFeed
 from gpusquad.server.notify.loop import NoticeLoop
 from gpusquad.server.notify.outbox import Outbox
 from gpusquad.server.notify.sender import ChannelSender
+from gpusquad.server.periodic import PeriodicTask
 from gpusquad.server.secrets import SecretStore
 from gpusquad.server.services.prediction.predictor_files import PredictorFiles
 from gpusquad.server.services.scheduler import Scheduler, Setup
@@ -43,6 +45,8 @@ from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
 MODELS_FOLDER = "models"
+FIRST_FORECASTS_S = 3.0
+"""Interval at which the first forecasts of new pending jobs are kept. Jobs that start earlier did not wait."""
 STORE_TIMEOUT_S = 60.0
 """Time that a new leader waits for the previous one to release the store."""
 _log = structlog.get_logger("gpusquad")
@@ -75,8 +79,9 @@ class Service:
             predictor=predictor, models=models, make_progress_model=ProgressPredictor, read_secret=self.secrets.read,
             known=InterferenceFiles(self.home, models.folder, self.config.interference.sharing, self.platform.cluster),
             simulated=self.platform.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
+            containment=self.config.containment.rules(),
             observer=self.meters, allows_unmanaged=self.platform.allows_unmanaged,
-            cluster_priority=self.platform.cluster_priority,
+            cluster_priority=self.platform.cluster_priority, estimators=self.platform.estimators,
         ))  # fmt: skip
         self.divides = CardService(
             self.database,
@@ -90,6 +95,10 @@ class Service:
         self.meters.watch(self)
         self.retention = RetentionTask(self.database, self.home, self.config.store, self.clock.now_us)
         self.goals = GoalRecord(self.database, self.divides, self.scheduler.node_service.cards, self.clock.now_us)
+        self.first_forecasts = PeriodicTask(
+            "first forecasts", FIRST_FORECASTS_S, self.scheduler.queries.keep_first_forecasts,
+            "cannot keep the forecasts of starts",
+        )  # fmt: skip
         self._connect_notices()
 
     def start(self) -> None:
@@ -101,10 +110,12 @@ class Service:
         self.notices.start()
         self.retention.start()
         self.goals.start()
+        self.first_forecasts.start()
 
     def close(self) -> None:
         """Stop the service. Running jobs continue, and the next start takes them over."""
         (self.home / SERVER_FILE).unlink(missing_ok=True)
+        self.first_forecasts.close()
         self.scheduler.close()
         self.notices.stop(5.0)
         self.goals.close()
@@ -180,9 +191,9 @@ class Service:
         allow = AllowList.parse(self.config.notify.channels)
         sender = ChannelSender(allow, self.home / "notices")
         outbox = Outbox(self.database, sender, self.clock.now_us, count=self.meters.notice)
-        self.notices = NoticeLoop(outbox, sender)
-        self.scheduler.in_transaction(outbox.note)
-        self.scheduler.on_event(self.notices.heard)
+        feed = NoticeFeed(self.database, self.config.server.public_url)
+        self.notices = NoticeLoop(outbox, sender, feed)
+        self.scheduler.on_event(feed.wake)
 
     def _services(self) -> Services:
         server = self.config.server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
@@ -236,10 +237,15 @@ class OfflineEstimate:
     """Peak memory on one card. 0: unknown."""
     by_gpus: tuple[tuple[int, int], ...] = ()
     """Pairs of the gang's number of GPUs and the median run time on them, by ascending number."""
+    cpu_milli: int = 0
+    """CPU that one task uses. 0: unknown."""
+    host_memory_bytes: int = 0
+    """Peak main memory of one task. 0: unknown."""
 
     def __post_init__(self) -> None:
-        if self.run_us is None and self.run_high_us is None and not self.memory_bytes and not self.by_gpus:
-            raise Invalid("expect", "is empty", "set run, memory or by_gpus")
+        sizes = (self.memory_bytes, self.by_gpus, self.cpu_milli, self.host_memory_bytes)
+        if self.run_us is None and self.run_high_us is None and not any(sizes):
+            raise Invalid("expect", "is empty", "set run, memory, by_gpus, cpu or host_memory")
         if self.run_high_us is not None and self.run_high_us < (self.run_us or 0):
             raise Invalid("expect.run_high", "is less than run", "set it to the time by which 90 % of the runs end")
 
@@ -273,6 +279,8 @@ class Job:
     """Last instant at which a hold, a dependency or the retry after a failure ended. None: it was never held."""
     ran_before_us: int = 0
     """Time for which it had run by then."""
+    avoid_cards: tuple[str, ...] = ()
+    """Cards on which it hung. Used only if no others are free."""
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -302,7 +310,13 @@ class Job:
 
     def eligible_as(self, before: Job) -> Job:
         """The same job with the place of another version of it."""
-        return replace(self, held_until_us=before.held_until_us, ran_before_us=before.ran_before_us)
+        return replace(
+            self, held_until_us=before.held_until_us, ran_before_us=before.ran_before_us, avoid_cards=before.avoid_cards
+        )
+
+    def avoiding(self, cards: Sequence[str]) -> Job:
+        """The same job, placed on other cards if possible."""
+        return replace(self, avoid_cards=tuple(sorted({*self.avoid_cards, *cards})))
 
     @lazy
     def eligible_us(self) -> int:

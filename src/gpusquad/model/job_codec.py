@@ -50,7 +50,7 @@ _ROLE = ("name", "count", "min", "max", *_ASKS)
 _TEXTS = ("name", "tenant", "user", "queue", "lane", "app", "command")
 _JOB = (
     "version", "id", *_TEXTS, "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "expect",
-    "held_until", "ran_before", "roles", *_ROLE[1:],
+    "held_until", "ran_before", "avoid_cards", "roles", *_ROLE[1:],
 )  # fmt: skip
 _ISOLATIONS = ("shared", "isolated")
 _SOURCES = ("declared", "measured", "predicted")
@@ -79,6 +79,7 @@ def job_from_dict(data: dict, where: str = "") -> Job:
         expected=_expected(fields),
         held_until_us=fields.optional_us("held_until"),
         ran_before_us=fields.us("ran_before"),
+        avoid_cards=_avoid_cards(fields),
     )
 
 
@@ -112,7 +113,14 @@ def job_to_dict(job: Job) -> dict:
         result["held_until"] = seconds(job.held_until_us)
     if job.ran_before_us:
         result["ran_before"] = seconds(job.ran_before_us)
+    if job.avoid_cards:
+        result["avoid_cards"] = list(job.avoid_cards)
     return result
+
+
+def _avoid_cards(fields: Fields) -> tuple[str, ...]:
+    rows = [] if fields.raw("avoid_cards") is None else fields.rows("avoid_cards", MAX_GPUS)
+    return tuple(checked_text(row, f"{fields.at('avoid_cards')}[{index}]") for index, row in enumerate(rows))
 
 
 def _roles(fields: Fields) -> tuple[Role, ...]:
@@ -226,10 +234,11 @@ def _checkpoint(fields: Fields) -> Checkpoint:
 def _expected(fields: Fields) -> OfflineEstimate | None:
     if "expect" not in fields:
         return None
-    inner = Fields(fields.raw("expect"), fields.at("expect"), ("run", "run_high", "memory", "by_gpus"))
+    names = ("run", "run_high", "memory", "by_gpus", "cpu", "host_memory")
+    inner = Fields(fields.raw("expect"), fields.at("expect"), names)
     given = inner.optional_us("run"), inner.optional_us("run_high"), inner.bytes("memory"), _by_gpus(inner)
     try:
-        return OfflineEstimate(*given)
+        return OfflineEstimate(*given, inner.cpu_milli("cpu"), inner.bytes("host_memory"))
     except Invalid as error:
         raise error.under(fields.where) if fields.where else error from None
 
@@ -329,5 +338,7 @@ def _expected_to_dict(expected: OfflineEstimate) -> dict:
         "run_high": None if expected.run_high_us is None else seconds(expected.run_high_us),
         "memory": expected.memory_bytes or None,
         "by_gpus": {str(gpus): seconds(run_us) for gpus, run_us in expected.by_gpus} or None,
+        "cpu": cores(expected.cpu_milli) if expected.cpu_milli else None,
+        "host_memory": expected.host_memory_bytes or None,
     }
     return {name: value for name, value in given.items() if value is not None}

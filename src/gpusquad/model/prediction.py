@@ -183,6 +183,8 @@ class PastRun:
     """Peak memory on one card."""
     cpu_milli: int | None = None
     """Peak CPU of one task, averaged over a minute."""
+    host_memory_bytes: int | None = None
+    """Peak main memory of one task."""
 
     @property
     def was_cut(self) -> bool:

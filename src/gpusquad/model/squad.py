@@ -92,8 +92,8 @@ class GpuClient:
     deadline_in_us: int | None = None
     attained_us: int = 0
     """Service so far, as time of the whole card: a millisecond on half of it counts half."""
-    attainment: float = 1.0
-    """Fraction of its SLO met over the last window."""
+    attainment: float | None = None
+    """Fraction of its SLO met over the last window. None: unknown, which is neither met nor missed."""
     demand_us: int = 0
     """GPU time that its next kernels will request soon if it is not held."""
     kernel_us: float = 0.0

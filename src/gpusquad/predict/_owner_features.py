@@ -10,9 +10,9 @@ from math import log
 import numpy as np
 
 from gpusquad.model.job import Job
+from gpusquad.model.program_family import family
 from gpusquad.model.units import US_PER_S
 from gpusquad.predict._bins import Floats
-from gpusquad.predict._similarity import family
 
 _HOUR_US = 3600 * US_PER_S
 _DECAY = 0.8

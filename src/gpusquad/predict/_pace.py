@@ -233,6 +233,8 @@ class PaceTracker:
         difference from one to the next. If the pace has just changed, only the second is small.
         """
         paces = [interval.pace for interval in self.recent]
+        if not paces:  # the pace of before has just ended
+            return 0.0, 0.0
         typical = _low_median(paces)
         if len(paces) < 3:
             return typical, 0.0

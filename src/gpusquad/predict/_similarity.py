@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gpusquad.model.job import Job
+from gpusquad.model.program_family import family
 from gpusquad.model.units import US_PER_S
 from gpusquad.predict._bins import PER_OCTAVE, bin_of
 
 Key = tuple[object, ...]
-_NUMBERS = re.compile(r"[0-9a-f]{7,}|\d+(?:\.\d+)?(?:e-?\d+)?")
 _HALF_DAY_US = 12 * 3600 * US_PER_S
 _NONE = -1
-
-
-def family(text: str) -> str:
-    """A name without its numbers and hashes: ``resnet-lr0.1-run7`` and ``resnet-lr0.01-run8`` are one family."""
-    return _NUMBERS.sub("#", text.lower())[:120]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from statistics import fmean
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
+from gpusquad.predict.host_advice import HostAdvice, HostRoom, cpu_advice, memory_advice
 from gpusquad.predict.memory import PeakPrediction
 from gpusquad.predict.scaling import MIN_EFFICIENCY, SIZES, Curve, curve, worth
 from gpusquad.predict.similar_runs import RunGroup, RunSummary
@@ -24,8 +25,6 @@ SHAREABLE_RATIO = 0.4
 """A card that was busy for a smaller fraction of the time could be shared."""
 SHOWN_GPUS = 8
 """Run times are shown up to this number of GPUs, or up to the requested number."""
-_CPU_HEADROOM = 1.2
-_CPU_STEP_MILLI = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,8 @@ class AdviceInput:
     """Cards of the largest node."""
     limit_gpus: int | None = None
     """The limit of its tenant. None: no limit."""
+    room: HostRoom = HostRoom()  # noqa: RUF009, it is frozen
+    """CPU and memory of the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class AdvisedValue:
 
     value: int
     why: str
+    source: str = "history"
+    """``history`` or ``estimate``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,10 @@ class ResourceAdvice:
     gpus: AdvisedValue | None = None
     memory: AdvisedValue | None = None
     """Bytes of one card: the minimum card memory, or the share of it."""
-    cpu_milli: AdvisedValue | None = None
+    cpu_milli: HostAdvice | None = None
     """For each task."""
+    host_memory: HostAdvice | None = None
+    """Bytes of main memory for each task."""
     times: tuple[ScalingPoint, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -102,7 +107,8 @@ def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float 
     return ResourceAdvice(
         gpus=gpus,
         memory=memory,
-        cpu_milli=_cpu(known.runs),
+        cpu_milli=cpu_advice(job, known.group, known.runs, known.room),
+        host_memory=memory_advice(job, known.group, known.runs, known.room),
         times=_times(job, found, known),
         notes=tuple(note for note in (*notes, _memory_note(known), _share_note(job, known, memory)) if note),
         missing=tuple(_missing(known, found)),
@@ -146,7 +152,7 @@ def _gpus(
     if best is None:
         return None, []
     if is_open:
-        best = _within(best, job, known)
+        best = _within(_per_task(best, job.tasks), job, known)
     tried = found.tried if found is not None else frozenset()
     notes = []
     if tried and best.value < min(tried) and not _was_idle(known):
@@ -160,9 +166,16 @@ def _gpus(
 def _within(best: AdvisedValue, job: Job, known: AdviceInput) -> AdvisedValue:
     """Limit the advice to what can be granted, so that the job is not refused because of it."""
     most, why = known.max_gpus, f"no node has more than {known.max_gpus}"
-    if known.limit_gpus is not None and known.limit_gpus < most:
-        most, why = known.limit_gpus, f"tenant {job.tenant} has a limit of {known.limit_gpus}"
-    return best if best.value <= most else AdvisedValue(max(1, most), f"{best.why}; {why}")
+    if known.limit_gpus is not None and known.limit_gpus // job.tasks < most:
+        most, why = known.limit_gpus // job.tasks, f"tenant {job.tenant} has a limit of {known.limit_gpus}"
+    return best if best.value <= most else replace(best, value=max(1, most), why=f"{best.why}; {why}")
+
+
+def _per_task(best: AdvisedValue, tasks: int) -> AdvisedValue:
+    """Advice on the whole gang, divided by its tasks."""
+    if tasks == 1:
+        return best
+    return replace(best, value=max(1, best.value // tasks), why=f"{best.why}; divided by {tasks} tasks")
 
 
 def _by_use(known: AdviceInput) -> AdvisedValue | None:
@@ -193,12 +206,13 @@ def _by_scaling(job: Job, known: AdviceInput, found: Curve | None, is_open: bool
     """Advise by scaling: never more than was requested, tried or computed, and never from a default curve."""
     if found is None or found.source == "default":
         return None
-    most = min(max(found.known), known.max_gpus) if is_open else job.gpus
+    most = min(max(found.known), known.max_gpus * job.tasks) if is_open else job.gpus
     least = _least(found, known.runs)
     best = worth(found, max(most, least), least, ratio)
     said = "runs with " + _listed(sorted(found.tried)) if found.source == "history" else "the job file"
     why = f"by {said}: {best} {'takes' if best == 1 else 'take'} {_brought(found, best, ' efficient')}"
-    return AdvisedValue(best, why if best >= most else f"{why}, {most} would take {_brought(found, most)}")
+    source = "history" if found.source == "history" else "estimate"
+    return AdvisedValue(best, why if best >= most else f"{why}, {most} would take {_brought(found, most)}", source)
 
 
 def _brought(found: Curve, gpus: int, unit: str = "") -> str:
@@ -230,7 +244,7 @@ def _memory(known: AdviceInput) -> AdvisedValue | None:
     largest = max(GIB, max(known.card_bytes, default=needed) // GIB * GIB)
     peak = known.peak.bytes
     why = f"peak {gib(peak.at(0.5))} median, {gib(peak.at(0.9))} P90 ({_source(known.peak)})"
-    return AdvisedValue(min(needed, largest), why)
+    return AdvisedValue(min(needed, largest), why, "history" if known.peak.group is not None else "estimate")
 
 
 def _memory_note(known: AdviceInput) -> str:
@@ -260,14 +274,6 @@ def _share_note(job: Job, known: AdviceInput, memory: AdvisedValue | None) -> st
 
 
 # -- other -------------------------------------------------------------------------------------------------------
-
-
-def _cpu(runs: Sequence[RunSummary]) -> AdvisedValue | None:
-    used = [seen.cpu_milli for seen in runs if seen.cpu_milli]
-    if not used:
-        return None
-    milli = ceil(max(used) * _CPU_HEADROOM / _CPU_STEP_MILLI) * _CPU_STEP_MILLI
-    return AdvisedValue(milli, f"its busiest task used {max(used) / 1000:.1f} cores in {_run_count(len(used))}")
 
 
 def _missing(known: AdviceInput, found: Curve | None) -> list[str]:
@@ -318,10 +324,6 @@ def _percent(ratio: float) -> str:
 
 def _gpu_count(gpus: int) -> str:
     return f"{gpus} GPU{'s' * (gpus != 1)}"
-
-
-def _run_count(runs: int) -> str:
-    return f"{runs} run{'s' * (runs != 1)}"
 
 
 def _listed(sizes: Sequence[int]) -> str:

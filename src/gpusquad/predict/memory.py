@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp, log, sqrt
 from statistics import NormalDist, median
 from typing import NamedTuple
@@ -25,6 +25,10 @@ _MIN_SPREAD = 0.1
 _TO_SIGMA = 1.4826
 """From the median absolute deviation to the standard deviation of a normal distribution."""
 _NORMAL = NormalDist()
+
+
+def _card_peak(seen: RunSummary) -> int | None:
+    return seen.peak_bytes
 
 
 class PeakPrediction(NamedTuple):
@@ -65,12 +69,14 @@ def _peak_of(job: Job, group: RunGroup, runs: Sequence[RunSummary]) -> PeakPredi
     return PeakPrediction(quantiles, group, measured) if quantiles is not None else None
 
 
-def peak_quantiles(runs: Sequence[RunSummary], weight: float = 1.0) -> Quantiles | None:
+def peak_quantiles(
+    runs: Sequence[RunSummary], weight: float = 1.0, peak_of: Callable[[RunSummary], int | None] = _card_peak
+) -> Quantiles | None:
     """Quantiles that are robust against a few outliers. A run that was cut short counts only if it held more than the
-    completed runs.
+    completed runs. ``peak_of``: by default of one card's memory.
     """
-    whole = [log(seen.peak_bytes) for seen in runs if seen.is_whole and seen.peak_bytes]
-    cut = [log(seen.peak_bytes) for seen in runs if not seen.is_whole and seen.peak_bytes]
+    whole = [log(peak) for seen in runs if seen.is_whole and (peak := peak_of(seen))]
+    cut = [log(peak) for seen in runs if not seen.is_whole and (peak := peak_of(seen))]
     usual = median(whole) if whole else 0.0
     logs = sorted(whole + [one for one in cut if one > usual])
     if not logs:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -43,6 +43,9 @@ class RunSummary:
     ended_us: int = 0
     peak_bytes: int | None = None
     cpu_milli: int | None = None
+    host_memory_bytes: int | None = None
+    cpu_limit_milli: int = 0
+    """CPU of one task that it requested. 0: no limit."""
 
     @property
     def is_whole(self) -> bool:
@@ -69,7 +72,11 @@ class SimilarRuns(OnlinePredictor):
     def learn(self, run: PastRun) -> None:
         job = run.job
         gpus = 0 if job.is_elastic else job.gpus  # the number of tasks of an elastic job is not known
-        seen = RunSummary(job.id, gpus, run.run_us, run.how, run.ended_us, run.peak_memory_bytes, run.cpu_milli)
+        limit_milli = max(request.cpu_milli for request, _ in job.groups)
+        seen = RunSummary(
+            job.id, gpus, run.run_us, run.how, run.ended_us, run.peak_memory_bytes, run.cpu_milli,
+            run.host_memory_bytes, limit_milli,
+        )  # fmt: skip
         for group in groups_of(job):
             self._add(group.key, seen)
 
@@ -87,10 +94,7 @@ class SimilarRuns(OnlinePredictor):
         ]
 
     def dump(self) -> dict[str, Any]:
-        groups = [
-            [list(key), [[s.job_id, s.gpus, s.run_us, s.how, s.ended_us, s.peak_bytes, s.cpu_milli] for s in seen]]
-            for key, seen in self._all()
-        ]
+        groups = [[list(key), [list(astuple(summary)) for summary in seen]] for key, seen in self._all()]
         return {"format": self.format, "groups": groups}
 
     def load(self, dumped: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ AUTO = "auto"
 MAX_TASKS = 10_000
 MAX_RETRIES = 100
 MAX_GRACE_S = 86_400
+MAX_ESTIMATOR_S = 600
 
 _MAX_S = MAX_US // US_PER_S
 _NUMBER = r"\s*\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
@@ -67,6 +68,15 @@ def _grace(value: object, info: ValidationInfo) -> Any:
     is_open = isinstance(value, str) and MARK in value
     if not is_open and Fields({"value": value}, "", ("value",)).us("value") > MAX_GRACE_S * US_PER_S:
         raise Invalid("", f"{short(value)} is more than a day", "use at most 24h")
+    return checked
+
+
+def _estimator_time(value: object, info: ValidationInfo) -> Any:
+    checked = _read("us")(value, info)
+    if isinstance(value, str) and MARK in value:
+        return checked
+    if not 0 < Fields({"value": value}, "", ("value",)).us("value") <= MAX_ESTIMATOR_S * US_PER_S:
+        raise Invalid("", f"{short(value)} is not more than zero and at most 10 minutes", "write for example 2m")
     return checked
 
 
@@ -136,6 +146,7 @@ RetryCount = Annotated[
     _whole(0, MAX_RETRIES),
 ]
 Duration = Annotated[int | float | str, PlainValidator(_read("us")), _amount(_MAX_S, _TIMES)]
+EstimatorTime = Annotated[int | float | str, PlainValidator(_estimator_time), _amount(MAX_ESTIMATOR_S, _TIMES)]
 Grace = Annotated[int | float | str, PlainValidator(_grace), _amount(MAX_GRACE_S, _TIMES)]
 SpansByGpus = Annotated[
     dict[str, int | float | str],
@@ -151,7 +162,7 @@ SpansByGpus = Annotated[
     ),
 ]
 Size = Annotated[int | float | str, PlainValidator(_read("bytes")), _amount(2**53, _SIZES)]
-CardSize = Annotated[int | float | str, _or_auto(_read("bytes")), _amount(2**53, _SIZES, {"const": AUTO})]
+AutoSize = Annotated[int | float | str, _or_auto(_read("bytes")), _amount(2**53, _SIZES, {"const": AUTO})]
 CardPart = Annotated[
     int | float | str,
     PlainValidator(_read("bytes_or_milli")),
@@ -159,6 +170,7 @@ CardPart = Annotated[
 ]
 """An amount or a percentage of a card's memory."""
 Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MAX_CORES, "m?")]
+AutoCores = Annotated[int | float | str, _or_auto(_read("cpu_milli")), _amount(MAX_CORES, "m?", {"const": AUTO})]
 SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1, "%?")]
 Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]
 Rate = Annotated[

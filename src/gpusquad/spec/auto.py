@@ -1,4 +1,4 @@
-"""``auto`` in a job file: a number that the service chooses from similar jobs when it accepts the job."""
+"""``auto`` in a job file: a number that the service chooses when it accepts the job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from gpusquad.model.errors import Invalid
 from gpusquad.spec.amounts import AUTO
 from gpusquad.spec.model import JobFields, JobSpec
 
-FIELDS = ("gpus", "gpu_memory")
+FIELDS = ("gpus", "gpu_memory", "cpu", "memory")
+"""In the order in which they are chosen: the share of a node depends on the number of GPUs."""
 
 
 def auto_fields(job: JobFields) -> tuple[str, ...]:
@@ -26,10 +27,12 @@ def check_auto(job: JobFields) -> None:
         raise Invalid(
             "gpu_memory", "auto requires whole GPUs", "add gpus; for a part of a card write share: {memory: …}"
         )
-    if job.gpus == AUTO and any(value not in (None, 1, "1") for value in (job.count, job.min, job.max)):
-        raise Invalid("gpus", "auto requires a single task", "leave out count, min and max, or write a number")
+    if job.gpus == AUTO and (job.min is not None or job.max is not None):
+        raise Invalid("gpus", "auto requires a fixed number of tasks", "leave out min and max, or write a number")
     if job.gpus == AUTO and job.card is not None:
         raise Invalid("gpus", "auto cannot be combined with a named card", "write gpus: 1")
+    if job.roles is not None and (names := auto_fields(job)):
+        raise Invalid(names[0], "cannot be auto in a job with roles", "write a number in each role")
 
 
 def with_choices(spec: JobSpec, **chosen: Any) -> JobSpec:

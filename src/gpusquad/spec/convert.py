@@ -14,13 +14,16 @@ from gpusquad.spec.job_parts import RetryOn
 from gpusquad.spec.model import JobFields, JobSpec
 
 DEFAULT_GRACE_S = 30.0
+DEFAULT_ESTIMATOR_S = 60.0
 SHELL = ("/bin/sh", "-c")
 
 _CORE = {
     "queue", "lane", "app", "priority", "estimate", "limit", "slo", "profile", "checkpoint", "expect", "roles",
     "gpus", "count", "min", "max", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card",
 }  # fmt: skip
-_NOT_CORE = {"checkpoint": {"grace"}, "roles": {"__all__": {"command", "env"}}}
+_LEAST = {"cpu": 1, "memory": "64MiB"}
+"""What ``auto`` counts for until it is chosen, in a job without GPUs: it must request something."""
+_NOT_CORE = {"checkpoint": {"grace"}, "expect": {"by", "timeout"}, "roles": {"__all__": {"command", "env"}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,21 @@ def to_job(spec: JobSpec, id: str, submitted_us: int, tenant: str, user: str) ->
 
 
 def core_data(job: JobFields) -> dict:
-    """The fields that ``model.codec`` reads. ``auto`` becomes one GPU of any memory size."""
+    """The fields that ``model.codec`` reads. ``auto`` becomes one GPU of any memory size, without limits of the host's
+    CPU and memory. An estimator's answer is missing until it has run.
+    """
     data = job.model_dump(include=_CORE, exclude=_NOT_CORE, exclude_none=True, exclude_defaults=True)
     if data.get("gpus") == AUTO:
         data["gpus"] = 1
     if data.get("gpu_memory") == AUTO:
         del data["gpu_memory"]
+    for name, least in _LEAST.items():
+        if data.get(name) == AUTO:
+            del data[name]
+            if not data.get("gpus") and "share" not in data:
+                data[name] = least
+    if data.get("expect") == {}:
+        del data["expect"]
     return data
 
 
@@ -100,6 +112,17 @@ def grace_s(spec: JobFields) -> float:
     if spec.checkpoint is None or spec.checkpoint.grace is None:
         return DEFAULT_GRACE_S
     return _seconds(spec.checkpoint.grace)
+
+
+def estimator_argv(spec: JobFields) -> tuple[str, ...]:
+    """The program that computes the offline estimate. Empty: none."""
+    return _argv(spec.expect.by) if spec.expect is not None else ()
+
+
+def estimator_timeout_s(spec: JobFields) -> float:
+    """Its time limit."""
+    given = spec.expect.timeout if spec.expect is not None else None
+    return DEFAULT_ESTIMATOR_S if given is None else _seconds(given)
 
 
 def retry_rule(spec: JobFields) -> RetryRule:

@@ -9,9 +9,21 @@ from pydantic import AliasChoices, Field, Strict, model_validator
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Isolation, ProfileSource
 from gpusquad.spec import texts
-from gpusquad.spec.amounts import CardPart, Duration, Grace, Rate, Ratio, RetryCount, Size, SmShare, SpansByGpus
+from gpusquad.spec.amounts import (
+    CardPart,
+    Cores,
+    Duration,
+    EstimatorTime,
+    Grace,
+    Rate,
+    Ratio,
+    RetryCount,
+    Size,
+    SmShare,
+    SpansByGpus,
+)
 from gpusquad.spec.base import SpecModel, choice
-from gpusquad.spec.labels import EnvName, Reference, SecretName
+from gpusquad.spec.labels import Command, EnvName, Reference, SecretName
 
 RetryOn = Literal["failed", "lost"]
 AfterOn = Literal["success", "failure", "any"]
@@ -92,6 +104,23 @@ class OfflineEstimateSpec(SpecModel):
         description="Run time by total number of GPUs.",
         examples=[{"1": "8h", "2": "4.5h", "4": "3h"}],
     )
+    cpu: Cores | None = Field(None, description="CPU cores that one task uses.", examples=[4])
+    host_memory: Size | None = Field(None, description="Peak main memory of one task.", examples=["24GiB"])
+    by: Command | None = Field(
+        None,
+        description="Program that computes these fields before the job is queued. It runs in the environment of the "
+        "job, without a GPU, and prints one JSON object.",
+        examples=["python3 estimate.py", ["python3", "estimate.py", "--model", "vgg16"]],
+    )
+    timeout: EstimatorTime | None = Field(
+        None, description="Time limit of that program. Default: 60s; at most 10m.", examples=["2m"]
+    )
+
+    @model_validator(mode="after")
+    def _timeout_of_a_program(self) -> OfflineEstimateSpec:
+        if self.timeout is not None and self.by is None:
+            raise Invalid("timeout", "requires by", "add by, or remove timeout")
+        return self
 
 
 class CheckpointSpec(SpecModel):

@@ -35,8 +35,8 @@ MAX_AFTER = 256
 MAX_NOTICES = 16
 
 Notice = Literal[
-    "queued", "started", "finished", "succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "hung",
-    "delayed", "eta_moved",
+    "queued", "started", "finished", "succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "held",
+    "retried", "hung", "overrun", "delayed", "eta_moved", "start_late",
 ]  # fmt: skip
 """Kinds of notices, and job states accepted as synonyms."""
 

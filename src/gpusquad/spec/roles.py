@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.spec.amounts import CardSize, Cores, Gpus, Size, Tasks
+from gpusquad.spec.amounts import AutoCores, AutoSize, Gpus, Tasks
 from gpusquad.spec.base import SpecModel
 from gpusquad.spec.job_parts import ShareSpec
 from gpusquad.spec.labels import CardName, Command, Env, Models, RequiredLabel
@@ -26,12 +26,18 @@ class ResourcesSpec(SpecModel):
         description="Part of one GPU per task, instead of gpus.",
         examples=[{"memory": "10GiB", "sm": 0.25}],
     )
-    cpu: Cores | None = Field(None, description="CPU cores per task.", examples=[4, 0.5, "500m"])
-    memory: Size | None = Field(None, description="Main memory per task.", examples=["16GiB"])
+    cpu: AutoCores | None = Field(
+        None,
+        description="CPU cores per task, or auto to choose them from past runs.",
+        examples=[4, 0.5, "500m", "auto"],
+    )
+    memory: AutoSize | None = Field(
+        None, description="Main memory per task, or auto to choose it from past runs.", examples=["16GiB", "auto"]
+    )
     gpu_model: Models | None = Field(
         None, description="GPU model, or a list of allowed models.", examples=["H100", ["A100", "H100"]]
     )
-    gpu_memory: CardSize | None = Field(
+    gpu_memory: AutoSize | None = Field(
         None,
         description="With gpus: minimum memory of each GPU, or auto to choose it from past runs.",
         examples=["40GiB", "auto"],

@@ -72,6 +72,10 @@ class RunEstimate:
         run_s = {name: f"{self.run_us.at(level) / 1e6:.3f}s" for name, level in (("run", 0.5), ("run_high", 0.9))}
         return run_s | {"memory": self.peak_memory_bytes}
 
+    def json(self) -> str:
+        """One line, as an estimator prints it (``expect.by`` in a job file)."""
+        return json.dumps(self.expect())
+
     def save(self, path: str | Path) -> None:
         """Write a file for ``gpusquad submit --expect FILE``."""
         Path(path).write_text(json.dumps({"expect": self.expect()}), encoding="utf-8")

@@ -6,20 +6,21 @@ Reads the store on request, and only runs that ended since the last time.
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import structlog
 from sqlalchemy import Connection
 
-from gpusquad.model.cluster import Cluster
+from gpusquad.model.fields import cores
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
 from gpusquad.predict.advice import AdviceInput, ResourceAdvice, RunUtilisation, advise, memory_warning, rounded_gib
+from gpusquad.predict.host_advice import size_text
 from gpusquad.predict.memory import PeakMemoryPredictor, PeakPrediction
 from gpusquad.predict.similar_runs import RunSummary, groups_of
+from gpusquad.server.services.jobs.eligible_nodes import ClusterRoom
 from gpusquad.server.services.prediction.training import past_run
 from gpusquad.spec.auto import auto_fields, with_choices
 from gpusquad.spec.convert import to_job
@@ -41,32 +42,6 @@ MIN_SAMPLES = 6
 MAX_REMEMBERED = 1000
 
 
-class AdviceCard(NamedTuple):
-    """A card for advice."""
-
-    node: str
-    model: str
-    memory_bytes: int
-
-
-class EligibleCards:
-    """Cards of the cluster, by the models a job may run on."""
-
-    def __init__(self, cards: Iterable[AdviceCard]) -> None:
-        self._cards = list(cards)
-        self._found: dict[frozenset[str], tuple[tuple[int, ...], int]] = {}
-
-    def of(self, job: Job) -> tuple[tuple[int, ...], int]:
-        """Memory sizes of the cards it may run on, and the largest number of them on one node."""
-        models = frozenset(model for request, _ in job.groups for model in request.gpu_models)
-        if models not in self._found:
-            cards = [card for card in self._cards if not models or card.model in models]
-            nodes = Counter(card.node for card in cards)
-            sizes = tuple(sorted({card.memory_bytes for card in cards}))
-            self._found[models] = (sizes, max(nodes.values(), default=1))
-        return self._found[models]
-
-
 @dataclass(frozen=True, slots=True)
 class Note:
     """An event of the job."""
@@ -78,12 +53,46 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """The value of an open field."""
+
+    field: str
+    value: int | float | str | None
+    """As a job file writes it. None: left out."""
+    amount: int | None
+    """GPUs, bytes or thousandths of a core."""
+    source: str
+    """``history``, ``estimate``, ``fair share``, ``default``, or ``out of memory``."""
+    why: str
+
+    @property
+    def note(self) -> Note:
+        shown = _ANY[self.field] if self.value is None else self.value
+        return Note("advised", f"{self.field}: {shown} ({self.why})", {self.field: self.value, "source": self.source})
+
+    def lowered_to(self, amount: int) -> Choice:
+        """A smaller choice, because this one would make the job impossible."""
+        why = f"{self.why}; lowered from {self.value}, which does not fit the cluster"
+        return replace(self, value=_WRITTEN[self.field](amount), amount=amount, why=why)
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedJob:
     """A job with all open fields filled in."""
 
     spec: JobSpec
     job: Job
-    notes: tuple[Note, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    warnings: tuple[Note, ...] = ()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return *(choice.note for choice in self.choices), *self.warnings
+
+    @property
+    def resolved(self) -> dict[str, Any] | None:
+        """As it is stored with the job. None: nothing was open."""
+        return {"choices": [asdict(choice) for choice in self.choices]} if self.choices else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +107,16 @@ class Recommendation:
 class Advice:
     """Safe for any thread."""
 
-    def __init__(self, database: Database, cards: Callable[[], Iterable[AdviceCard]]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        room: Callable[[], ClusterRoom],
+        fit: Callable[[ResolvedJob], ResolvedJob] = lambda settled: settled,
+    ) -> None:
+        """``fit``: lowers choices that would make a job impossible."""
         self._database = database
-        self._cards = cards
+        self._room = room
+        self._fit = fit
         self._lock = threading.Lock()
         self._memory = PeakMemoryPredictor()
         self._last: RunKey | None = None
@@ -109,7 +125,7 @@ class Advice:
     def recommend(self, job: Job, run: Quantiles | None = None, *, is_open: bool = False) -> Recommendation:
         """``run``: predicted run time as requested. ``is_open``: the number of GPUs is open."""
         self._catch_up()
-        known = self._known(job, EligibleCards(self._cards()), run)
+        known = self._known(job, self._room(), run)
         return Recommendation(job, advise(job, known, is_open=is_open), known)
 
     def settle(self, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[ResolvedJob]:
@@ -119,37 +135,36 @@ class Advice:
         if not any(auto_fields(spec) or _names_memory(job) for spec, job in pairs):
             return [ResolvedJob(spec, job) for spec, job in pairs]
         self._catch_up()
-        space, chosen = EligibleCards(self._cards()), {}
+        space, chosen = self._room(), {}
         return [self._settle(spec, job, space, chosen) for spec, job in pairs]
 
-    def _settle(
-        self, spec: JobSpec, job: Job, space: EligibleCards, chosen: dict[Any, tuple[Any, Note]]
-    ) -> ResolvedJob:
+    def _settle(self, spec: JobSpec, job: Job, space: ClusterRoom, chosen: dict[Any, Choice]) -> ResolvedJob:
         """``chosen``: results for other jobs of the submission. The jobs of a sweep are mostly alike."""
-        notes: list[Note] = []
+        warnings: list[Note] = []
+        choices: list[Choice] = []
         for name in auto_fields(spec):
             alike = (name, job.tenant, job.roles, job.expected, job.profile, *(group.key for group in groups_of(job)))
             if alike not in chosen:
                 chosen[alike] = _choice(name, advise(job, self._known(job, space), is_open=name == "gpus"))
-            value, note = chosen[alike]
-            notes.append(note)
-            spec = with_choices(spec, **{name: value})
-            job = to_job(spec, job.id, job.submitted_us, job.tenant, job.user)
-        largest = max(space.of(job)[0], default=0)
+            choices.append(chosen[alike])
+            spec = with_choices(spec, **{name: chosen[alike].value})
+            job = to_job(spec, job.id, job.submitted_us, job.tenant, job.user).eligible_as(job)
+        largest = max(space.of(job).card_bytes, default=0)
         if _names_memory(job) and (warning := memory_warning(job, self._peak(job), largest)):
-            notes.append(Note("warned", warning))
-        return ResolvedJob(spec, job, tuple(notes))
+            warnings.append(Note("warned", warning))
+        return self._fit(ResolvedJob(spec, job, tuple(choices), tuple(warnings)))
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
-    def _known(self, job: Job, space: EligibleCards, run: Quantiles | None = None) -> AdviceInput:
+    def _known(self, job: Job, space: ClusterRoom, run: Quantiles | None = None) -> AdviceInput:
         with self._lock:
             circles, peak = self._memory.circles(job), self._memory.peak(job)
         group, runs = circles[0] if circles else (None, [])
-        card_bytes, max_gpus = space.of(job)
+        there = space.of(job)
         return AdviceInput(
-            group, runs, peak, self._uses_of(runs), run, card_bytes, max_gpus, self._limit_gpus(job.tenant)
-        )
+            group, runs, peak, self._uses_of(runs), run, there.card_bytes, there.max_gpus,
+            self._limit_gpus(job.tenant), there.room,
+        )  # fmt: skip
 
     def _limit_gpus(self, tenant: str) -> int | None:
         with self._database.read() as connection:
@@ -192,10 +207,6 @@ class Advice:
         return tuple(use for use in uses if len(use.busy) == last[-1].gpus)
 
 
-def cards_of(cluster: Cluster) -> list[AdviceCard]:
-    return [AdviceCard(node.id, card.model, card.memory_bytes) for node in cluster.nodes for card in node.cards]
-
-
 def use_of(connection: Connection, job_id: str) -> RunUtilisation | None:
     """Card utilisation of the last attempt. None: not enough samples."""
     tries = attempts.of_job(connection, job_id)
@@ -220,11 +231,19 @@ def _names_memory(job: Job) -> bool:
     )
 
 
-def _choice(name: str, advised: ResourceAdvice) -> tuple[int | str | None, Note]:
-    """Value for an open field, as a job file writes it, and the reason."""
-    choice = advised.gpus if name == "gpus" else advised.memory
-    if choice is None:
-        value, shown = (1, "1") if name == "gpus" else (None, "any card")
-        return value, Note("advised", f"{name}: {shown} (no data on such jobs)", {name: value})
-    value = choice.value if name == "gpus" else rounded_gib(choice.value)
-    return value, Note("advised", f"{name}: {value} ({choice.why})", {name: value})
+def _choice(name: str, advised: ResourceAdvice) -> Choice:
+    """Value for an open field, as a job file writes it, where it is from, and why."""
+    found = {
+        "gpus": advised.gpus, "gpu_memory": advised.memory, "cpu": advised.cpu_milli, "memory": advised.host_memory,
+    }  # fmt: skip
+    advice = found[name]
+    if advice is None:
+        value = 1 if name == "gpus" else None
+        return Choice(name, value, 1 if name == "gpus" else None, "default", "no data on such jobs")
+    return Choice(name, _WRITTEN[name](advice.value), advice.value, advice.source, advice.why)
+
+
+_WRITTEN: dict[str, Callable[[int], int | float | str]] = {
+    "gpus": int, "gpu_memory": rounded_gib, "cpu": cores, "memory": size_text,
+}  # fmt: skip
+_ANY = {"gpu_memory": "any card", "cpu": "no limit", "memory": "no limit"}

@@ -51,7 +51,8 @@ class PendingSubmission:
     def row_as(self, found: JobRow) -> JobRow:
         """The found row, completed with what only the submission knows."""
         own = self.row
-        kept = {"group_id": own.group_id, "spec": own.spec, "after": own.after, "sequence": own.sequence}
+        kept = {"group_id": own.group_id, "spec": own.spec, "after": own.after, "sequence": own.sequence,
+                "resolved": own.resolved}  # fmt: skip
         if own.after:
             kept |= {"state": own.state}
         return replace(found, **kept)

@@ -6,10 +6,22 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
+from gpusquad.core.containment.ledger import Group
 from gpusquad.core.ports import JobSubmitted
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.transitions import FINAL, JobState
+from gpusquad.model.units import US_PER_S, show_count, show_us
 from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.containment import (
+    CONTAINED,
+    Containment,
+    Verdict,
+    groups_of,
+    is_contained,
+    is_waiting,
+)
+from gpusquad.server.services.jobs.estimators import Estimators, awaits_estimate
+from gpusquad.server.services.jobs.memory_retries import OUT_OF_MEMORY, memory_choice
 from gpusquad.server.services.jobs.outcomes import Outcomes
 from gpusquad.server.services.runtime.records import forecast_of, past_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
@@ -30,9 +42,11 @@ _MET = {
 class Holds:
     """Tracks held jobs. Called inside a pass only."""
 
-    def __init__(self, context: SchedulerContext, outcomes: Outcomes) -> None:
+    def __init__(self, context: SchedulerContext, outcomes: Outcomes, containment: Containment) -> None:
         self._context = context
+        self._containment = containment
         self._outcomes = outcomes
+        self.estimators: Estimators | None = None
         self._waiting_on: defaultdict[str, set[str]] = defaultdict(set)
         self._due: dict[str, int] = {}
         """Held job to the time when it may be released."""
@@ -96,14 +110,21 @@ class Holds:
         wake_us = NEVER_US
         for job_id, at_us in list(self._due.items()):
             row = unit.rows.get(job_id)
-            if row is None or row.state != JobState.HELD or row.after or _is_held_by_user(row) or _is_impossible(row):
+            if row is None or row.state != JobState.HELD or row.after or _is_stopped(row):
                 del self._due[job_id]
             elif at_us > unit.now_us:
                 wake_us = min(wake_us, at_us)
+            elif awaits_estimate(row) and self.estimators is not None:
+                del self._due[job_id]  # until ``resolved``
+                self.estimators.start(unit, row)
             else:
                 del self._due[job_id]
                 self._release(unit, row)
         return wake_us
+
+    def resolved(self, row: JobRow) -> None:
+        """Its estimator has ended."""
+        self._due[row.id] = row.release_us or 0
 
     def _release(self, unit: UnitOfWork, row: JobRow) -> None:
         row = unit.transition(row.id, JobState.PENDING, "pending", release_us=None)
@@ -111,33 +132,85 @@ class Holds:
 
     def hold(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
         """Take it out of the queue until it is released."""
+        self._hold(unit, row, f"held by {by}", {"how": HOLD, "by": by}, by)
+
+    def contain_group(self, unit: UnitOfWork, group: Group, verdict: Verdict) -> None:
+        """Hold the jobs of a suspected group that do not run."""
+        stop = {"how": CONTAINED, "cause": verdict.reason, "cards": list(verdict.cards)}
+        for row in [row for row in unit.rows.values() if is_waiting(row) and group in groups_of(row)]:
+            self._hold(unit, row, verdict.reason, stop)
+
+    def exonerate(self, unit: UnitOfWork, card: str) -> None:
+        """The card has failed its self-test: jobs that were held for its faults continue."""
+        for row in [row for row in unit.rows.values() if row.state == JobState.HELD and is_contained(row)]:
+            if self._containment.is_void((row.stop or {}).get("cards", ()), card):
+                self._free(unit, row, f"card {card} was to blame: it failed its self-test", "")
+
+    def _hold(self, unit: UnitOfWork, row: JobRow, cause: str, stop: dict[str, Any], by: str = "") -> None:
         if row.state == JobState.PENDING:
             if row.id in self._context.state.queue:  # otherwise the core has just refused it, which stands
                 self._context.state.withdraw(row.id)
             self._context.driver.forget(row.id)
-            unit.transition(row.id, JobState.HELD, "held", f"held by {by}", actor=by, stop={"how": HOLD, "by": by})
+            unit.transition(row.id, JobState.HELD, "held", cause, actor=by, stop=stop)
         else:
-            unit.change(row.id, stop={"how": HOLD, "by": by})
-            unit.record(row.id, "held", f"held by {by}", actor=by)
+            unit.change(row.id, stop=stop)
+            unit.record(row.id, "held", cause, actor=by)
 
     def release(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
-        if _is_held_by_user(row):
+        if is_contained(row):
+            self._containment.released(row, unit.now_us)
+        self._free(unit, row, f"released by {by}", by)
+
+    def _free(self, unit: UnitOfWork, row: JobRow, cause: str, by: str) -> None:
+        columns: dict[str, Any] = {"stop": None}
+        if is_contained(row):
+            columns["losses"] = None
+        if is_contained(row) or _is_held_by_user(row):
             self._context.count_place_from(unit, row.id, unit.now_us)
-        unit.change(row.id, stop=None)
-        unit.record(row.id, "released", f"released by {by}", actor=by)
+        unit.change(row.id, **columns)
+        unit.record(row.id, "released", cause, actor=by)
         self._due[row.id] = row.release_us or 0
 
 
-def reasons_held(row: JobRow) -> Sequence[str]:
-    """Why a held job is not in the queue."""
+def reasons_held(row: JobRow, now_us: int, max_losses: int, is_estimating: bool) -> Sequence[str]:
+    """Why a held job is not in the queue. ``is_estimating``: its estimator runs."""
     reasons = [f"waits for the {d['on']} of {d['job']}" for d in row.after or ()]
     if _is_held_by_user(row):
         reasons.append(f"held by {(row.stop or {}).get('by', 'a user')}")
+    if is_contained(row):
+        reasons.append((row.stop or {}).get("cause", row.cause))
     if _is_impossible(row):
         reasons.append(row.cause)
     if row.release_us is not None:
-        reasons.append("waits for its next attempt")
+        reasons.append(_next_attempt(row, now_us, max_losses))
+    if awaits_estimate(row) and not row.after:
+        state = (
+            "its estimator (expect.by) runs" if is_estimating else "waits for its turn to run its estimator (expect.by)"
+        )
+        reasons.append(f"{state}; the job is queued when it has ended")
     return reasons
+
+
+def _next_attempt(row: JobRow, now_us: int, max_losses: int) -> str:
+    left_us = (row.release_us or 0) - now_us
+    left_us = -(-left_us // US_PER_S) * US_PER_S
+    when = f"next attempt in {show_us(left_us)}" if left_us > 0 else "next attempt now"
+    if not row.losses:
+        return f"waits for its next attempt: {when}{_more_memory(row)}"
+    limit = f"; held after {max_losses}" if max_losses else ""
+    return f"lost {show_count(len(row.losses), 'time')}; {when}{limit}"
+
+
+def _is_stopped(row: JobRow) -> bool:
+    """Time alone does not release it."""
+    return _is_held_by_user(row) or is_contained(row) or _is_impossible(row)
+
+
+def _more_memory(row: JobRow) -> str:
+    chosen = memory_choice(row)
+    if chosen is None or chosen["source"] != OUT_OF_MEMORY:
+        return ""
+    return f", which requests {chosen['value']} of memory: {chosen['why']}"
 
 
 def _is_held_by_user(row: JobRow) -> bool:

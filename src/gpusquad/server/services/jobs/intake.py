@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from gpusquad.core.explain.explain import refusal
 from gpusquad.core.ports import JobSubmitted
 from gpusquad.core.transitions import JobState
 from gpusquad.model.codec import job_to_dict
@@ -23,8 +22,11 @@ from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict, Forbidden, JobRefused
 from gpusquad.server.ids import ALPHABET, LENGTH, new_id
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.jobs.advice import Advice, ResolvedJob, cards_of
+from gpusquad.server.services.jobs.advice import Advice, ResolvedJob
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, PendingSubmission, identified
+from gpusquad.server.services.jobs.eligible_nodes import room_of
+from gpusquad.server.services.jobs.estimators import Estimators, waiting_record
+from gpusquad.server.services.jobs.fitting import fitted, refusal_of
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.rights import check_rights, rights_of
 from gpusquad.server.services.jobs.urgent_budgets import UrgentBudgets
@@ -35,7 +37,7 @@ from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.spec.auto import restore_auto
 from gpusquad.spec.check import spec_to_dict
-from gpusquad.spec.convert import retry_rule, to_job
+from gpusquad.spec.convert import estimator_argv, retry_rule, to_job
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import events, jobs, run_forecasts
 from gpusquad.store.jobs import JobFilter, JobRow
@@ -61,7 +63,9 @@ class Intake:
         self._tenants = tenants
         self._holds = holds
         self._sequence = itertools.count(1)
-        self._advice = Advice(context.database, lambda: cards_of(context.fixed.cluster))
+        self.advice = Advice(context.database, lambda: room_of(context.fixed.cluster), self._fitted)
+        self.estimators: Estimators | None = None
+        """None: estimators cannot run here."""
 
     def count_from(self, sequence: int) -> None:
         self._sequence = itertools.count(sequence)
@@ -77,11 +81,12 @@ class Intake:
         now_us = self._context.clock.now_us()
         wanted = [self._job(spec, who, now_us) for spec in specs]
         self._budgets.check(wanted, who)
-        settled = self._advice.settle(specs, wanted)
+        self._check_estimators(specs)
+        settled = self._settle(specs, wanted)
         accepted = [one.job for one in settled]
         with self._context.lock:
-            for job in accepted:
-                self._admit(job)
+            for one in settled:
+                self._admit(one)
         predictions = [self._context.forecast(job) for job in accepted]
         if self._submissions is not None:
             return self._create_in_cluster(self._submissions, settled, predictions, specs, who, group_id, again)
@@ -103,7 +108,7 @@ class Intake:
         """Store the jobs, then queue them."""
         accepted = [one.job for one in settled]
         now_us = max(job.submitted_us for job in accepted)
-        rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, predictions, strict=True)]
+        rows = [self._row(one, run, who, group_id) for one, run in zip(settled, predictions, strict=True)]
         with self._context.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
                 if not _is_same_submission(before, specs):
@@ -124,8 +129,6 @@ class Intake:
                 )
                 for one in recorded
             ]
-            for call in self._context.in_transaction:
-                call(connection, recorded)
             states = self._states_of_dependencies(connection, rows)
         forecasts = [one.forecast for one in predictions]
         post(lambda: self._enter(rows, accepted, forecasts, states))
@@ -148,7 +151,7 @@ class Intake:
             replace(one.job, id=submissions.job_id(request)) for one, request in zip(settled, requests, strict=True)
         ]
         rows = [
-            identified(self._row(one.spec, job, run, who, group_id), job)
+            identified(self._row(replace(one, job=job), run, who, group_id), job)
             for one, job, run in zip(settled, accepted, predictions, strict=True)
         ]
         with self._context.database.read() as connection:
@@ -171,8 +174,21 @@ class Intake:
         """The job as it would be submitted, for a what-if query."""
         wanted = self._job(spec, who, self._context.clock.now_us())
         self._budgets.check([wanted], who)
-        (settled,) = self._advice.settle([spec], [wanted])
+        (settled,) = self.advice.settle([spec], [wanted])
         return settled.job, self._context.forecast(settled.job)
+
+    def _check_estimators(self, specs: Sequence[JobSpec]) -> None:
+        if self.estimators is None and any(estimator_argv(spec) for spec in specs):
+            raise Invalid(
+                "expect.by", "cannot run here: estimators run on the machine of the service, not in a cluster",
+                "run it yourself, and submit what it prints with --expect FILE",
+            )  # fmt: skip
+
+    def _settle(self, specs: Sequence[JobSpec], wanted: Sequence[Job]) -> list[ResolvedJob]:
+        """Jobs with an estimator stay open until it has ended."""
+        ready = [(spec, job) for spec, job in zip(specs, wanted, strict=True) if not estimator_argv(spec)]
+        settled = {one.job.id: one for one in self.advice.settle(*zip(*ready, strict=True))} if ready else {}
+        return [settled.get(job.id) or ResolvedJob(spec, job) for spec, job in zip(specs, wanted, strict=True)]
 
     def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:
         tenant = spec.tenant or who.tenant
@@ -184,21 +200,29 @@ class Intake:
         check_rights(rights_of(who, self._tenants.get(tenant)), who, job)
         return job
 
-    def _admit(self, job: Job) -> None:
-        reason = refusal(self._context.state, job)
+    def _fitted(self, settled: ResolvedJob) -> ResolvedJob:
+        with self._context.lock:
+            return fitted(self._context.state, settled)
+
+    def _admit(self, settled: ResolvedJob) -> None:
+        reason = refusal_of(self._context.state, settled)
         if reason is not None:
             raise JobRefused(reason)
 
-    def _row(self, spec: JobSpec, job: Job, predictions: JobPrediction, who: Who, group_id: str | None) -> JobRow:
+    def _row(self, settled: ResolvedJob, predictions: JobPrediction, who: Who, group_id: str | None) -> JobRow:
+        spec, job = settled.spec, settled.job
+        resolved, state = settled.resolved, JobState.PENDING
+        if estimator_argv(spec):
+            resolved, state = waiting_record(), JobState.HELD
         return JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, group_id=group_id,
-            state=str(JobState.PENDING), attempt=0, priority=job.priority, lane=job.lane,
+            state=str(state), attempt=0, priority=job.priority, lane=job.lane,
             submitted_us=job.submitted_us, started_us=None, ended_us=None, release_us=None,
             sequence=next(self._sequence), gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec),
             core=job_to_dict(job), forecast=forecast_record(predictions.forecast, predictions.run), kept_us=0,
             served_gpu_us=0, preemptions=0,
             retries_left=retry_rule(spec).count, after=[], placement=None, cause="", result=None, progress=None,
-            stop=None,
+            stop=None, resolved=resolved,
         )  # fmt: skip
 
     def _with_dependencies(self, connection: Connection, row: JobRow, spec: JobSpec) -> JobRow:

@@ -41,6 +41,7 @@ def launch_of(
         job_id=row.id, attempt=row.attempt, name=row.name, tenant=row.tenant, user=row.user, tasks=tasks,
         workdir=spec.workdir, grace_s=grace_s(spec), simulated=simulated, run_as=run_as, sharing_params=sharing_params,
         secrets={secret.env_name: read_secret(row.tenant, secret.name) for secret in spec.secrets},
+        is_elastic=job.is_elastic,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from gpusquad.core.hang.hang import crash_backoff_s
+from gpusquad.core.containment.losses import Loss, LossKind, crash_backoff_s, loss_backoff_s, losses_record, spread
 from gpusquad.core.ports import AttemptEnded, AttemptStarted, GangEnded, JobSubmitted, JobUpdated, Report
 from gpusquad.core.state.live_updates import past_of as past_of_waiting
 from gpusquad.core.transitions import JobState
@@ -17,7 +17,10 @@ from gpusquad.model.prediction import PastRun
 from gpusquad.model.priority import is_above_high
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.containment import CONTAINED, Containment
+from gpusquad.server.services.jobs.containment import Verdict as Blame
 from gpusquad.server.services.jobs.launches import ReadSecret, launch_of
+from gpusquad.server.services.jobs.memory_retries import raise_memory
 from gpusquad.server.services.prediction.predictor import JobPrediction
 from gpusquad.server.services.prediction.training import how_of
 from gpusquad.server.services.runtime.loop import Finish
@@ -59,6 +62,8 @@ def judge_end(row: JobRow, report: AttemptEnded, retries: RetryRule) -> Verdict:
     state, requested = JobState(row.state), row.stop or {}
     if report.how == "succeeded" and state is not S.LOST:
         return Verdict(S.SUCCEEDED, "succeeded", "")
+    if state is S.STOPPING and requested.get("hung_on"):
+        return Verdict(S.HELD, "held", requested["cause"])
     if state is S.STOPPING:
         how = requested.get("how", "cancelled")
         return Verdict(JobState(how), how, requested.get("cause", ""))
@@ -77,9 +82,11 @@ class Outcomes:
     """Carries out decisions and handles the engine's reports."""
 
     def __init__(
-        self, context: SchedulerContext, tenants: TenantCache, read_secret: ReadSecret, sharing_updates: SharingUpdates
-    ) -> None:
+        self, context: SchedulerContext, tenants: TenantCache, read_secret: ReadSecret,
+        sharing_updates: SharingUpdates, containment: Containment,
+    ) -> None:  # fmt: skip
         self._context = context
+        self._containment = containment
         self._tenants = tenants
         self._sharing_updates = sharing_updates
         self._read_secret = read_secret
@@ -95,13 +102,16 @@ class Outcomes:
         self._context.loop.post(lambda: self._handle_report(report))
 
     def request_stop(self, unit: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
-                   for_job: str | None = None) -> None:  # fmt: skip
-        """Ask the engine to stop a gang on its cards. The rest follows when the engine reports its end."""
+                   for_job: str | None = None, hung_on: Sequence[str] = ()) -> None:  # fmt: skip
+        """Ask the engine to stop a gang on its cards. The rest follows when the engine reports its end. ``hung_on``:
+        its cards if it is stopped because it hangs; then it may be tried once more, on others."""
         row = unit.rows[job_id]
         requested = {"how": how, "cause": cause, "for_job": for_job}
-        unit.transition(
-            job_id, then, str(then), cause, actor=actor, stop=requested, data={"for": for_job} if for_job else None
-        )
+        tries_again = bool(hung_on) and self._context.cluster_engine is None and _may_retry(row)
+        if tries_again:
+            requested["hung_on"] = list(hung_on)
+        data = {"for": for_job} if for_job else _lost_again(row) if then is S.LOST else None
+        unit.transition(job_id, then, str(then), cause, actor=actor, stop=requested, data=data)
         grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
         engine = self._context.cluster_engine
         if engine is not None and then is S.STOPPING:  # permanently: its owner must not create it again
@@ -205,32 +215,64 @@ class Outcomes:
         ended_us = _ended_us(unit, row, report)
         unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
         if row.started_us is not None and not report.never_started:
-            self._learn(unit, row, verdict, ended_us - row.started_us, ended_us)
+            self._learn(unit, row, verdict, report, ended_us)
         for call in self.on_gone:
             call(row)
         result = _result(report)
-        fails = report.failed_by_itself and JobState(row.state) not in STOP_REQUESTED
-        if self._is_lost_again_and_again(unit, row, verdict):
-            self._retry_later(unit, row, verdict, result, tries=0, keeps_place=not fails)
+        blame = self._containment.take_verdict(row.id)
+        if self._shows_health(unit, row, verdict):
+            self._containment.ran_well(row, unit.now_us)
+        if blame is not None and (verdict.how == "lost" or verdict.then is S.HELD):
+            self._contain(unit, row, verdict, result, blame)
+        elif verdict.how == "lost":
+            fails = report.failed_by_itself and JobState(row.state) not in STOP_REQUESTED
+            self._lost(unit, row, verdict, result, never_started=report.never_started, fails=fails)
         elif verdict.then is S.PENDING:
             self._again(unit, row, verdict, result)
-            if fails:
-                self._requeue_behind(unit, row.id)
         elif verdict.then is S.HELD:
             self._retry_later(unit, row, verdict, result)
         else:
             self._over(unit, row, verdict, result, ended_us)
 
-    def _learn(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, ran_us: int, ended_us: int) -> None:
+    def _shows_health(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
+        """Whether the attempt shows that its program does not damage cards at once."""
+        return verdict.how == "succeeded" or not self._containment.is_early(_ran_us(unit, row))
+
+    def _lost(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None, *,
+              never_started: bool, fails: bool) -> None:  # fmt: skip
+        """Retry it, later with each recent loss, and at last hold it. Only the first of them keeps its place: a gang
+        that is lost again and again would hold up everything behind it."""
+        ran_us = 0 if never_started else _ran_us(unit, row)
+        kind: LossKind = "fault" if JobState(row.state) is S.LOST else "start" if never_started else "lost"
+        loss = Loss(unit.now_us, kind, verdict.cause, step=(row.progress or {}).get("step"))
+        losses, again = self._containment.after_loss(row, loss, ran_us), _lost_again(row)
+        row = unit.change(row.id, losses=losses_record(losses))
+        exhausted = self._containment.exhausted(losses)
+        if exhausted is not None:
+            self._contain(unit, row, verdict, result, exhausted)
+        elif len(losses) > 1:
+            delay_s = loss_backoff_s(len(losses), self._containment.rules)
+            shares = self._context.job(row.id).has_shares
+            self._delay(unit, row, verdict, result, spread(delay_s, row.id) if shares else delay_s, data=again)
+        else:
+            self._again(unit, row, verdict, result, again if kind == "fault" else None)
+            if fails:
+                self._requeue_behind(unit, row.id)
+
+    def _learn(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, report: AttemptEnded, ended_us: int) -> None:
         """Store the actual run time beside the prediction, and train the predictor with it."""
         context, how = self._context, how_of(verdict.how)
-        peak = context.peaks.take(row.id, row.attempt)
+        ran_us = ended_us - (row.started_us or 0)
+        peak = context.peaks.take(row.id, row.attempt, report.usage)
         truth = run_forecasts.Truth(
-            row.id, row.attempt, ran_us, how, unit.now_us, peak.memory_bytes, peak.cpu_milli
+            row.id, row.attempt, ran_us, how, unit.now_us, peak.memory_bytes, peak.cpu_milli,
+            peak.host_memory_bytes, peak.cards,
         )  # fmt: skip
         unit.writes.append(lambda c: run_forecasts.settle(c, truth))
         run_us = max(1, row.kept_us + ran_us)
-        past = PastRun(context.job(row.id), run_us, ended_us, how, peak.memory_bytes, peak.cpu_milli)
+        past = PastRun(
+            context.job(row.id), run_us, ended_us, how, peak.memory_bytes, peak.cpu_milli, peak.host_memory_bytes
+        )
         context.training.learn(row.attempt, past)
 
     def _predict(self, unit: UnitOfWork, row: JobRow, attempt: int, kept_us: int) -> JobPrediction:
@@ -241,22 +283,13 @@ class Outcomes:
         unit.predictions.append(made)
         return predicted
 
-    def _is_lost_again_and_again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
-        """A fault of this machine (for example a full disk) keeps it from running: an immediate retry would not
-        help."""
-        was_stopped = JobState(row.state) in STOP_REQUESTED
-        return (
-            verdict.how == "lost"
-            and not was_stopped
-            and crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S) > 0
-        )
-
     def _over(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
               ended_us: int) -> None:  # fmt: skip
         self._leave(unit, row, verdict.how)
         self.finish(unit, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
-    def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+    def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+               data: dict[str, Any] | None = None) -> None:  # fmt: skip
         """Return it to the queue with its eligible time and the work its checkpoint kept."""
         context = self._context
         if verdict.how == "lost" and JobState(row.state) is not S.LOST:
@@ -274,7 +307,7 @@ class Outcomes:
             row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
             attempt=past.attempt, kept_us=past.kept_us, served_gpu_us=past.served_gpu_us,
             preemptions=past.preemptions, forecast=forecast_record(forecast, predicted.run), placement=None,
-            started_us=None, stop=None, result=result,
+            started_us=None, stop=None, result=result, data=data,
         )  # fmt: skip
 
     def _requeue_behind(self, unit: UnitOfWork, job_id: str) -> None:
@@ -282,25 +315,46 @@ class Outcomes:
         self._context.count_place_from(unit, job_id, unit.now_us)
         self._context.driver.apply(unit.now_us, JobUpdated(self._context.job(job_id)))
 
-    def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
-                     tries: int = 1, keeps_place: bool = False) -> None:  # fmt: skip
-        """Hold the job until its next attempt; fast failures wait longer each time. ``tries``: retries used up by
-        this. A job that has failed itself does not keep its place: it could start before others again and again."""
-        ran_s = _ran_us(unit, row) / US_PER_S
-        wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
-        served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
+    def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+        """Use up a retry; fast failures wait longer each time. After a hang there is only one more, on other cards."""
+        verdict = replace(verdict, cause=verdict.cause + raise_memory(self._context, unit, row, result))
+        wait_s = max(crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S), _retries(row).backoff_s)
+        hung_on = (row.stop or {}).get("hung_on", ())
+        self._delay(unit, row, verdict, result, wait_s, tries=row.retries_left if hung_on else 1)
+        if hung_on:
+            self._context.avoid_cards(unit, row.id, hung_on)
+
+    def _delay(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None, wait_s: float,
+               tries: int = 0, data: dict[str, Any] | None = None) -> None:  # fmt: skip
+        """Hold the job until its next attempt. Its place counts from then: it could start before others again and
+        again."""
+        wait_us = int(wait_s * US_PER_S)
+        release_us = unit.now_us + wait_us
+        cause = f"{verdict.cause}; next attempt in {wait_s:.0f} s"
+        self._hold(unit, row, result, "retry", cause, release_us=release_us, retries_left=row.retries_left - tries,
+                   stop=None, data={**data, "wait_us": wait_us} if data else None)  # fmt: skip
+        self._context.count_place_from(unit, row.id, release_us)
+
+    def _contain(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+                 blame: Blame) -> None:  # fmt: skip
+        """Hold it until its user releases it."""
+        if verdict.how == "lost" and JobState(row.state) is not S.LOST:
+            row = unit.transition(row.id, S.LOST, "lost", verdict.cause, stop=None)
+        stop = {"how": CONTAINED, "cause": blame.reason, "cards": list(blame.cards)}
+        self._hold(unit, row, result, "held", blame.reason, release_us=None, stop=stop)
+
+    def _hold(self, unit: UnitOfWork, row: JobRow, result: dict[str, Any] | None, kind: str, cause: str,
+              **columns: Any) -> None:  # fmt: skip
+        """Move it from its cards to the held jobs, as the next attempt."""
+        served_us = row.served_gpu_us + _ran_us(unit, row) * row.gpu_milli // 1000
         self._leave(unit, row, "held")
         self._context.driver.forget(row.id)
         predicted = self._predict(unit, row, row.attempt + 1, row.kept_us)
-        release_us = unit.now_us + int(wait_s * US_PER_S)
         row = unit.transition(
-            row.id, S.HELD, "retry", f"{verdict.cause}; next attempt in {wait_s:.0f} s", attempt=row.attempt + 1,
-            retries_left=row.retries_left - tries, release_us=release_us, placement=None,
-            started_us=None, served_gpu_us=served_us, result=result, stop=None,
-            forecast=forecast_record(predicted.forecast, predicted.run),
+            row.id, S.HELD, kind, cause, attempt=row.attempt + 1, placement=None, started_us=None,
+            served_gpu_us=served_us, result=result, forecast=forecast_record(predicted.forecast, predicted.run),
+            **columns,
         )  # fmt: skip
-        if not keeps_place:
-            self._context.count_place_from(unit, row.id, release_us)
         for call in self.on_held:
             call(row)
 
@@ -313,6 +367,11 @@ class Outcomes:
         checkpoint = self._context.job(row.id).checkpoint
         worked_us = max(0, _ran_us(unit, row) - (checkpoint.restart_us if row.attempt else 0))
         return worked_us // checkpoint.every_us * checkpoint.every_us if checkpoint.every_us else 0
+
+
+def _lost_again(row: JobRow) -> dict[str, Any] | None:
+    """Data of the events of a loss after others, which share one notice."""
+    return {"losses": len(row.losses) + 1} if row.losses else None
 
 
 def _ended_us(unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:
@@ -331,6 +390,10 @@ def _held_milli(job: Any, decision: Start) -> int:
     for part in decision.placement.parts:
         total += len(part.nodes) * job.groups[part.request_index][0].gpu_milli
     return total
+
+
+def _may_retry(row: JobRow) -> bool:
+    return row.retries_left > 0 and "failed" in _retries(row).on
 
 
 def _retries(row: JobRow) -> RetryRule:

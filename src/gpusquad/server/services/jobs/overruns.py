@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.model.prediction import PRIOR
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.jobs.reservations import ReservationLog, instant
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 
 MIN_US = 60 * US_PER_S
 MIN_RATIO = 0.25
-"""A run is reported again after it ran longer by both, compared with the last report."""
+"""A run is reported once it exceeds its high prediction by both, and again once it exceeds the last report by both."""
+MIN_BLAMED_US = 10 * US_PER_S
+"""A run that delays another job is reported once its new end is later than predicted by this much."""
 
 
 class Overruns:
     """Watches runs whose predicted end each cycle moved later.
 
-    Half of all runs exceed their predicted median, which is no news. A run is reported once it exceeds its predicted
-    P90, or as soon as it delays another job.
+    Half of all runs exceed their predicted median, which is no news. A run is reported once it clearly exceeds its
+    predicted P90, or as soon as it delays another job.
     """
 
     def __init__(self, context: SchedulerContext, reservations: ReservationLog) -> None:
@@ -43,15 +43,13 @@ class Overruns:
         run = self._context.state.runs[job_id]
         ran_us = unit.now_us - run.started_us
         forecast = unit.rows[job_id].forecast or {}
-        high_us = int(forecast.get("high_us", 0))
         attempt, reported_us = self._reported.get(job_id, (run.attempt, None))
-        again_us = (
-            0
-            if reported_us is None or attempt != run.attempt
-            else reported_us + max(MIN_US, int(MIN_RATIO * reported_us))
-        )
-        is_overrun = ran_us > high_us and forecast.get("source") != PRIOR  # by a prior, nobody overruns
-        if run.leaving or ran_us < again_us or not (is_blamed or is_overrun):
+        again_us = 0 if reported_us is None or attempt != run.attempt else _clearly_over(reported_us)
+        # By a prior, nobody overruns.
+        is_overrun = ran_us > _clearly_over(int(forecast.get("high_us", 0))) and forecast.get("source") != PRIOR
+        late_us = end_us - run.started_us - int(forecast.get("mid_us", 0))
+        delays_others = is_blamed and late_us >= MIN_BLAMED_US
+        if run.leaving or ran_us < again_us or not (delays_others or is_overrun):
             return
         self._reported[job_id] = run.attempt, ran_us
         text = (
@@ -60,9 +58,6 @@ class Overruns:
         unit.record(job_id, "overrun", text, data={"end_us": end_us, "ran_us": ran_us})
 
 
-def instant(at_us: int) -> str:
-    """Time in UTC, for readers in any time zone."""
-    try:
-        return datetime.fromtimestamp(at_us / US_PER_S, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (OverflowError, OSError, ValueError):
-        return "an unknown time"
+def _clearly_over(run_us: int) -> int:
+    """Run time from which a run is news that was predicted, or last reported, to take ``run_us``."""
+    return run_us + max(MIN_US, int(MIN_RATIO * run_us))

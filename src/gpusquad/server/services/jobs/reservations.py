@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from gpusquad.core.explain.forecast import promised_us
@@ -13,12 +14,14 @@ from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.delays import Delays
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
-from gpusquad.store import forecasts, promises
+from gpusquad.store import events, forecasts, promises, start_forecasts
 from gpusquad.store.forecasts import ForecastRow
 from gpusquad.store.jobs import JobRow
 from gpusquad.store.promises import PromiseRow
 
 REPORT_US = 60 * US_PER_S
+LATE = "start_late"
+"""Kind of the event of a job that did not start by the time that was promised first."""
 REPORT_RATIO = 0.05
 """A later start is reported if it moved by more than both (the ratio applies to the time until the start)."""
 
@@ -32,6 +35,8 @@ class ReservationLog:
         """Job to the start that was reported last."""
         self._promised: dict[str, int] = {}
         """Job to the start that was promised first, of this attempt."""
+        self._late: set[str] = set()
+        """Jobs whose reserved start has passed, which was reported."""
         self._delays = Delays()
         self.blamed: set[str] = set()
         """Words of the causes reported in this pass; they include the ids of jobs that delay others."""
@@ -39,6 +44,10 @@ class ReservationLog:
     def restore(self, promised: Mapping[str, int]) -> None:
         """Promises made before a restart are not recorded again."""
         self._promised.update(promised)
+        attempts = {job_id: row.attempt for job_id in promised if (row := self._context.rows.get(job_id)) is not None}
+        with self._context.database.read() as c:
+            reported = events.attempts_with(c, LATE, list(attempts))
+        self._late |= {job_id for job_id, attempt in reported if attempts[job_id] == attempt}
 
     def record(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
         """Record starts and new or moved reservations of a cycle."""
@@ -54,6 +63,9 @@ class ReservationLog:
                 why = causes.get(job_id, state.last_replan_cause)
                 self._reserved(unit, job_id, reservation.start_us, why)
         self._withdraw(unit)
+        for job_id, by_us in self._promised.items():
+            if unit.now_us - by_us > REPORT_US and job_id not in self._late:
+                self._report_late(unit, job_id, by_us, causes.get(job_id, ""))
 
     def head_started(self, unit: UnitOfWork, job_id: str, delay_us: int) -> None:
         """Record the true delay of a head of the queue that has started."""
@@ -66,6 +78,7 @@ class ReservationLog:
         queue = self._context.state.queue
         for job_id in [job_id for job_id in self._promised if job_id not in queue]:
             del self._promised[job_id]
+            self._late.discard(job_id)
             self._reported.pop(job_id, None)
             self._delays.forget(job_id)
             unit.writes.append(partial(promises.withdraw, job_id=job_id))
@@ -95,11 +108,26 @@ class ReservationLog:
         unit.record(job_id, "eta_moved", text, data={"start_us": start_us, "before_us": before_us})
         self._blame(unit, job_id)  # so that a restart does not lose it
 
+    def _report_late(self, unit: UnitOfWork, job_id: str, by_us: int, why: str) -> None:
+        """Once for each reservation that a job has lost: its start has passed, and the job still waits."""
+        self._late.add(job_id)
+        reservation = self._context.state.timeline.reservations.get(job_id)
+        start_us = reservation.start_us if reservation is not None else NEVER_US
+        text = f"was to start by {instant(by_us)}"
+        if start_us < NEVER_US:
+            text += f", now expected at {instant(start_us)}"
+        cause = self._delays.largest(job_id)
+        data = {"before_us": by_us, "start_us": start_us if start_us < NEVER_US else None}
+        data |= {"code": cause.code} if cause is not None else {}
+        unit.record(job_id, LATE, f"{with_names(why, unit, job_id)}: {text}" if why else text, data=data)
+
     def _settle(self, unit: UnitOfWork, job_id: str, why: str) -> None:
         reported_us = self._reported.pop(job_id, None)
         if reported_us is not None:
             self._context.observer.forecast_settled((unit.now_us - reported_us) / US_PER_S)
         unit.writes.append(lambda c: forecasts.settle(c, job_id, unit.now_us))
+        self._late.discard(job_id)
+        unit.writes.append(lambda c: start_forecasts.settle(c, job_id, unit.now_us))
         promised = self._promised.pop(job_id, None)
         if promised is not None:
             self._delays.moved(unit, self._context.state, job_id, unit.now_us, promised, why)
@@ -131,3 +159,11 @@ def _named(why: str, unit: UnitOfWork, tenant: str) -> str:
     if row.tenant != tenant:
         return f"job {row.id} of another tenant {rest}"
     return f"{row.name} ({row.id}) of {row.user} {rest}" if row.name else f"{row.id} of {row.user} {rest}"
+
+
+def instant(at_us: int) -> str:
+    """Time in UTC, for readers in any time zone."""
+    try:
+        return datetime.fromtimestamp(at_us / US_PER_S, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, OSError, ValueError):
+        return "an unknown time"

@@ -20,7 +20,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Forbidden
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.jobs.overruns import instant
+from gpusquad.server.services.jobs.reservations import instant
 from gpusquad.server.services.jobs.rights import RESTRICTED
 from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
