@@ -14,10 +14,11 @@ from playwright.sync_api import expect
 from bench.running import RunningService
 from gpusquad.model.prediction import LEVELS
 from gpusquad.model.units import US_PER_S
-from gpusquad.store import promises, run_forecasts
+from gpusquad.store import promises, run_forecasts, start_forecasts
 from gpusquad.store.database import Database
 from gpusquad.store.promises import PromiseRow
 from gpusquad.store.run_forecasts import RunForecastRow
+from gpusquad.store.start_forecasts import StartForecastRow
 from tests.web.browser import save_screenshot, violations
 from tests.web.visit import log_in, new_user
 
@@ -126,3 +127,21 @@ def test_predictions_page_works_dark_on_a_phone(open_page: Callable[..., Any], r
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert violations(page) == []
     save_screenshot(page, "predictions-phone-dark", full_page=True)
+
+
+def test_start_forecasts_are_shown_by_tenant(page: Any, recorded: RunningService) -> None:
+    now_us = int(time.time() * US_PER_S)
+    database = Database(recorded.home / "gpusquad.db")
+    with database.write() as c:
+        for number, tenant in enumerate(("vision", "vision", "speech", "speech")):
+            made_us, late_us = now_us - 3600 * US_PER_S, 300 * number * US_PER_S
+            row = StartForecastRow(f"s{number}", tenant, made_us, made_us + 600 * US_PER_S, made_us + 900 * US_PER_S)
+            start_forecasts.add(c, [row])
+            start_forecasts.settle(c, row.job_id, row.mid_us + late_us)
+    database.close()
+    _open(page, recorded)
+    table = page.get_by_role("group", name="Start forecasts")
+    vision = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name="vision", exact=True))
+    expect(vision.get_by_role("cell").nth(1)).to_have_text("100%")
+    expect(table.get_by_role("row")).to_have_count(4)  # the heading, two tenants, all
+    assert violations(page) == []

@@ -21,8 +21,8 @@ def predictions(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write plots to this HTML file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the accuracy of predicted run times, by tenant and by source of the prediction, and which promised starts
-    were kept, late, by how much and why."""
+    """Show the accuracy of predicted run times, by tenant and by source of the prediction, the accuracy of start
+    forecasts by tenant, and which promised starts were kept, late, by how much and why."""
     from gpusquad.cli._times import read_time
 
     client = connect()
@@ -41,6 +41,11 @@ def predictions(
 
     out = console()
     out.print(predictions_view(answer, out.width))
+    if answer.get("waits"):
+        from gpusquad.cli._views.waits import waits_view
+
+        out.print()
+        out.print(waits_view(answer["waits"], out.width))
     if answer.get("starts"):
         out.print()
         out.print(starts_view(answer["starts"], out.width))

@@ -13,6 +13,7 @@ import styles from "./Predictions.module.css";
 import { text } from "./texts";
 import { Promises } from "./Promises";
 import { Summary } from "./Summary";
+import { Waits } from "./Waits";
 
 type Days = "1" | "7" | "30";
 const DAYS = ["1", "7", "30"] as const;
@@ -60,7 +61,7 @@ export default function PredictionsPage() {
           <ErrorTable lines={series.data.lines} isTruncated={series.data.truncated} />
         </div>
       ))}
-      {report.data && <div className={styles.promises}><Promises starts={report.data.starts} /></div>}
+      {report.data && <div className={styles.promises}><Waits waits={report.data.waits} /><Promises starts={report.data.starts} /></div>}
     </>
   );
 }

@@ -275,7 +275,7 @@ def past_run(row: PastRow) -> PastRun:
     """In the predictor's form. Work kept by checkpoints is known only for a job's last attempt."""
     kept_us = row.kept_us if row.is_last else 0
     return PastRun(job_from_dict(dict(row.core)), max(1, kept_us + row.ended_us - row.started_us), row.ended_us,
-                   how_of(row.how), row.peak_memory_bytes, row.cpu_milli)  # fmt: skip
+                   how_of(row.how), row.peak_memory_bytes, row.cpu_milli, row.host_memory_bytes)  # fmt: skip
 
 
 def how_of(how: str) -> How:
