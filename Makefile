@@ -13,7 +13,7 @@ SPREAD := -n $(JOBS) --dist worksteal
 AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR --rerun-show-tracebacks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web chromium test test-web test-kube lint format bench run postgresql kube clean
+.PHONY: help setup web chromium test test-web test-kube frameworks lint format bench run postgresql kube clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,8 +37,10 @@ NPM := cd web && npm --loglevel error
 
 web: $(WEB_PAGE) ## Build the dashboard (needs Node.js 20 or later)
 
+NODE_OK := command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null
+
 $(WEB_LIBS): web/package.json web/package-lock.json
-	@command -v npm >/dev/null || { echo "The dashboard needs Node.js 20 or later, which is not installed." >&2; exit 1; }
+	@$(NODE_OK) || { echo "The dashboard needs Node.js 20 or later, which is not installed." >&2; exit 1; }
 	$(NPM) ci --no-audit --no-fund
 	@touch $@
 
@@ -54,7 +56,7 @@ test-web: setup web chromium ## Test the dashboard: unit tests, then Chromium wi
 KUBE_AHEAD := setsid nice -n 19 make --no-print-directory kube
 KUBE_LOG   := out/kube-build.log
 
-test: setup web chromium ## Run all tests (JOBS=1 for one process)
+test: setup web chromium frameworks ## Run all tests (JOBS=1 for one process)
 	$(NPM) run --silent test
 	@mkdir -p $(dir $(KUBE_LOG)); $(KUBE_AHEAD) >$(KUBE_LOG) 2>&1 & builder=$$!; \
 	trap 'kill -- -$$builder 2>/dev/null' EXIT; \
@@ -83,7 +85,13 @@ format: setup ## Format the code and apply ruff's automatic fixes
 bench: setup ## Print the scoreboard: each claim with its threshold and baseline
 	$(BIN)/python -m bench run --all
 
-run: setup ## Start the service on this machine, run sample jobs and show the queue
+# The dashboard comes first, so that the tour can end with a link to it. A tour without it is still worth having.
+run: setup ## Start the service, run sample jobs, and end with the link to the dashboard
+	@if test -f $(WEB_PAGE) || { $(NODE_OK); }; then \
+		$(MAKE) --no-print-directory web || echo "The dashboard could not be built (see above)." >&2; \
+	else \
+		echo "Node.js 20 or later is not installed, so the dashboard is not built. The tour runs without it."; \
+	fi
 	@examples/tour.sh $(BIN)/gpusquad
 
 postgresql: ## Install the PostgreSQL server, which the tests start themselves (Debian and Ubuntu, as root)
@@ -95,6 +103,10 @@ chromium: ## Install Chromium for the dashboard tests (Debian and Ubuntu, as roo
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			chromium fonts-dejavu-core fonts-nanum >/dev/null; }
+
+# Outside CI the tests that need them are skipped with a message if they cannot be installed.
+frameworks: setup ## Install TensorFlow and JAX for tests/e2e/test_frameworks.py (0.4 GB of downloads, once)
+	@$(BIN)/python tools/frameworks.py || test "$$CI" != true
 
 KUBE_PACKAGES := containerd runc containernetworking-plugins busybox-static openssl
 

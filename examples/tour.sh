@@ -32,7 +32,15 @@ step history --limit 30
 step usage
 step queue
 echo
-echo "The service continues in the background. Submit a job of your own:"
+echo "The service continues in the background, with its jobs. Submit one of your own:"
 echo "  $gpusquad submit --gpus 1 --name mine -- python3 train.py"
-echo "Stop it with:"
+echo "Stop the service with:"
 echo "  $gpusquad down"
+echo
+# The link's token expires, because the output of a tour often ends up in a log.
+if link=$("$gpusquad" dashboard --print --expires 12h 2>/dev/null); then
+    echo "The dashboard shows these jobs. This link logs you in for 12 hours:"
+    echo "  ${link%%#*}queue#${link#*#}"
+else
+    "$gpusquad" dashboard || true # its address, and what is missing
+fi

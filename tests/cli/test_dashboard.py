@@ -70,3 +70,16 @@ def test_a_service_without_the_page_says_how_to_build_it(gsq, service):
 def test_invalid_token_is_reported(gsq, service, monkeypatch):
     monkeypatch.setenv("GPUSQUAD_TOKEN", "gsq_wrong")
     assert "token is invalid" in gsq("dashboard", "--print", code=4).stderr
+
+
+def test_link_with_a_lifetime_has_a_token_of_its_own(gsq, link, service):
+    service.set_answers("POST", "/tokens", {"id": "t1", "user": "ada", "token": "gsq_new", "scopes": ["read"]})
+    shown = gsq("dashboard", "--print", "--expires", "12h").stdout
+    assert shown == link.replace(TOKEN, "gsq_new") + "\n"
+    asked = service.requests_to("POST", "/tokens")[-1].body
+    assert asked["expires_s"] > 0
+
+
+def test_no_token_is_created_for_a_link_that_is_not_shown(gsq, link, service):
+    assert TOKEN not in gsq("dashboard", "--expires", "12h").output
+    assert not service.requests_to("POST", "/tokens")

@@ -81,7 +81,7 @@ def test_entrypoint_forwards_signals():
     assert arguments_of("ENTRYPOINT") == ['["/usr/bin/tini", "--"]']
 
 
-@pytest.mark.parametrize("source", ["pyproject.toml", "README.md", "LICENSE", "src"])
+@pytest.mark.parametrize("source", ["pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src", "web"])
 def test_build_context_has_exactly_the_copied_files(source: str):
     lines = (DOCKERFILE.parent / "Dockerfile.dockerignore").read_text("utf-8").split("\n")
     assert "*" in lines

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpusquad.cli._service import AsJson, connect, note, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
 
 BUILD_IT = "in a checkout of gpusquad run `make web` (needs Node.js), then reload; packages include it"
 READ_S = 5.0
@@ -20,6 +23,13 @@ def dashboard(
     prints: Annotated[
         bool, typer.Option("--print", help="Print the login link even if stdout is not a terminal.")
     ] = False,
+    expires: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Create a token for the link that is valid for this time, for example 12h. Default: use your token.",
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Print the address of the dashboard, with a link that logs in as you. Do not share the link."""
@@ -29,6 +39,9 @@ def dashboard(
     client.people.me()  # report an invalid token here, not in the browser
     is_built = client.health.has_dashboard()
     address = f"{client.url}/"
+    shows = opens or prints or sys.stdout.isatty()
+    if expires and shows and is_built:
+        token = _short_lived(client, expires)
     link = _link(address, token)
     shown = link if prints or sys.stdout.isatty() else None
     if as_json:
@@ -42,6 +55,14 @@ def dashboard(
         raise typer.Exit(_exit.UNAVAILABLE)
     if opens and not _open(link):
         note("Could not open a browser. Open the link yourself.")
+
+
+def _short_lived(client: Client, expires: str) -> str:
+    """A token of its own for the link."""
+    from gpusquad.cli._times import read_time
+
+    expires_s = read_time(expires, "expires", client.now_s(), "future")
+    return client.people.create_token(label="dashboard link", expires_s=expires_s)["token"]
 
 
 def _token() -> str:
