@@ -77,6 +77,20 @@ def test_attainment_is_read_from_the_card_daemons(rig: Rig) -> None:
     assert {point["job"] for point in goals(rig, "root")["attainment"]} == {mine, theirs}
 
 
+def test_attainment_that_nobody_reports_is_unknown_and_counts_as_nothing(rig: Rig) -> None:
+    silent = rig.submit("ann", name="silent", slo={"p99": "26ms"})["id"]
+    bad = rig.submit("ann", name="bad", slo={"p99": "26ms"})["id"]
+    batch = rig.submit("ann", name="batch", slo={"deadline": "2h"})["id"]
+    for job_id in (silent, bad, batch):
+        rig.scheduler.move(job_id, "running")
+    assert isinstance(rig.divides, FakeDivides)
+    rig.divides.start("node0/0", "slo", tenant(f"{silent}.0", attainment=None))
+    rig.divides.start("node0/1", "slo", tenant(f"{bad}.0", attainment=0.5))
+    found = goals(rig, "ann")
+    assert {job["job"]: job["attainment_ratio"] for job in found["jobs"]} == {silent: None, bad: 0.5, batch: None}
+    assert (found["tenants"][0]["attainment_ratio"], found["tenants"][0]["unknown"]) == (0.5, 1)
+
+
 def test_goals_list_the_policies_of_the_period(rig: Rig) -> None:
     assert rig.call("PUT", "policy", "root", json={"mode": "slo"}).status_code == 200
     assert [point["mode"] for point in goals(rig)["policies"]] == ["slo"]

@@ -95,7 +95,7 @@ def test_latency_attainment_is_the_fraction_within_the_target():
     window = SloWindow(1_000_000)
     window.latencies(0, [1000, 2000, 3000, 9000])
     assert window.attainment(Slo(latency_us=3000), 10, True) == 0.75
-    assert window.attainment(None, 10, True) == 1.0
+    assert window.attainment(None, 10, True) is None
     assert window.p99_us() == 9000
     window.latencies(2_000_000, [100])
     assert window.attainment(Slo(latency_us=3000), 2_000_000, True) == 1.0, "old latencies are outside of the window"
@@ -107,7 +107,7 @@ def test_throughput_attainment_uses_iterations_per_second():
         window.iterations(at * 100_000, at * 5)
     assert window.per_s(1_000_000) == pytest.approx(50.0)
     assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, True) == pytest.approx(0.5)
-    assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, False) == 1.0, "it had no more work"
+    assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, False) is None, "it had no more work"
 
 
 def test_throughput_attainment_counts_only_time_with_work():
@@ -139,6 +139,33 @@ def test_availability_is_the_fraction_of_time_with_service():
     assert met == pytest.approx(0.5, abs=0.11)
 
 
-def test_attainment_without_samples_is_one():
-    slo = Slo(latency_us=1, throughput_per_s=9.0, availability_ratio=0.9)
-    assert SloWindow().attainment(slo, 0, True) == 1.0
+@pytest.mark.parametrize(
+    "slo",
+    [
+        Slo(latency_us=1), Slo(throughput_per_s=9.0), Slo(availability_ratio=0.9), Slo(deadline_us=9),
+        Slo(latency_us=1, throughput_per_s=9.0, availability_ratio=0.9),
+    ],
+)  # fmt: skip
+def test_attainment_is_unknown_when_nobody_reports(slo):
+    window = SloWindow(1_000_000)
+    for at in range(11):
+        assert window.attainment(slo, at * 100_000, True) is None
+        window.iterations(at * 100_000, 0)
+    assert window.attainment(slo, 1_000_000, True) is None
+
+
+def test_attainment_is_unknown_again_when_the_reports_end():
+    window = SloWindow(1_000_000)
+    window.latencies(0, [5.0])
+    window.iterations(0, 0)
+    assert window.attainment(Slo(latency_us=10), 0, True) == 1.0
+    window.iterations(2_000_000, 0)
+    assert window.attainment(Slo(latency_us=10), 2_000_000, True) is None
+
+
+def test_target_that_is_met_says_nothing_about_one_that_nobody_reports():
+    window = SloWindow(1_000_000)
+    for at in range(11):
+        window.iterations(at * 100_000, at * 5)
+    assert window.attainment(Slo(latency_us=10, throughput_per_s=50.0), 1_000_000, True) is None
+    assert window.attainment(Slo(latency_us=10, throughput_per_s=100.0), 1_000_000, True) == pytest.approx(0.5)

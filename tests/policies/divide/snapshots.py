@@ -84,7 +84,7 @@ def client_lists(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClie
             remaining_us=draw(st.none() | st.integers(0, 10**9)),
             deadline_in_us=draw(st.none() | st.integers(-1000, 10**9)),
             attained_us=draw(st.integers(0, 10**8)),
-            attainment=draw(st.floats(0.0, 1.0)),
+            attainment=draw(st.none() | st.floats(0.0, 1.0)),
             demand_us=draw(st.integers(0, 20_000)),
             kernel_us=draw(st.floats(0.0, 3000.0)),
             is_idle=draw(st.booleans()),

@@ -168,3 +168,9 @@ def test_service_without_request_statistics_goes_first_when_it_is_mostly_idle():
     silent_service = replace(service(0), requests=None, busy_ratio=0.1)
     squad = Hybrid().next_squad([silent_service, client(1)], CARD, with_rho(0.6), DivideState())
     assert [member.yield_to for member in squad.members] == [0, 1]
+
+
+def test_unknown_attainment_does_not_raise_a_weight():
+    silent, other = service(0), client(1)
+    assert silent.attainment is None
+    assert updated([silent, other], {}, 0.5, 0.0) == {silent.id: 1.0, other.id: 1.0}

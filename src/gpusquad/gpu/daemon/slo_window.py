@@ -10,12 +10,14 @@ from gpusquad.model.units import US_PER_S
 
 _SLICES = 10
 """Availability is the fraction of these slices of the window with service."""
+_MET_RATIO = 0.99
+"""Attainment from which a target counts as met."""
 _MAX_REQUESTS = 1000
 """Requests considered per squad. Clients may report any number."""
 
 
 class SloWindow:
-    """A sliding window. While it is empty, attainment is 1."""
+    """A sliding window. While it is empty, attainment is unknown."""
 
     def __init__(self, window_us: int = 5 * US_PER_S) -> None:
         self._window_us = window_us
@@ -76,18 +78,27 @@ class SloWindow:
         values = sorted(value for _, value in self._latencies)
         return values[min(len(values) - 1, int(0.99 * len(values)))]
 
-    def attainment(self, slo: Slo | None, now_us: int, wants: bool) -> float:
-        """Minimum over the targets: requests in time, throughput over its target, service while it had work."""
-        if slo is None:
-            return 1.0
-        met = [1.0]
-        if slo.latency_us is not None and self._latencies:
-            met.append(sum(value <= slo.latency_us for _, value in self._latencies) / len(self._latencies))
-        if slo.throughput_per_s and wants and self._is_long_enough() and self._counts_anything():
-            met.append(min(1.0, self.active_per_s(now_us) / slo.throughput_per_s))
+    def attainment(self, slo: Slo | None, now_us: int, wants: bool) -> float | None:
+        """Minimum over the targets: requests in time, throughput over its target, service while it had work. None:
+        unknown. One target that is met says nothing about another one that nobody reports; one that is missed does."""
+        parts = [] if slo is None else self._parts(slo, now_us, wants)
+        known = [part for part in parts if part is not None]
+        if not known or (len(known) < len(parts) and min(known) >= _MET_RATIO):
+            return None
+        return min(known)
+
+    def _parts(self, slo: Slo, now_us: int, wants: bool) -> list[float | None]:
+        """Attainment of each target that applies now. None: unknown. Without work there is no rate to judge."""
+        parts: list[float | None] = []
+        if slo.latency_us is not None:
+            in_time = sum(value <= slo.latency_us for _, value in self._latencies)
+            parts.append(in_time / len(self._latencies) if self._latencies else None)
+        if slo.throughput_per_s and wants:
+            is_known = self._is_long_enough() and self._counts_anything()
+            parts.append(min(1.0, self.active_per_s(now_us) / slo.throughput_per_s) if is_known else None)
         if slo.availability_ratio is not None and wants:
-            met.append(self._served_slices(now_us))
-        return min(met)
+            parts.append(self._served_slices(now_us) if self._counts_anything() else None)
+        return parts
 
     def _counts_anything(self) -> bool:
         """Whether requests are reported or iterations were found."""
@@ -97,12 +108,12 @@ class SloWindow:
         """Whether it had work for long enough to measure its rate."""
         return bool(self._wanted) and self._wanted[-1][1] - self._wanted[0][1] >= self._window_us // _SLICES
 
-    def _served_slices(self, now_us: int) -> float:
-        """Fraction of the completed slices in which a request or iteration finished."""
+    def _served_slices(self, now_us: int) -> float | None:
+        """Fraction of the completed slices in which a request or iteration finished. None: no slice is complete."""
         slice_us = self._window_us // _SLICES
         whole = min(self._span_us(now_us) // slice_us, _SLICES)
         if whole == 0:
-            return 1.0
+            return None
         served = {(now_us - at_us) // slice_us for at_us, _ in self._latencies}
         for (_, before), (at_us, count) in zip(self._iterations, list(self._iterations)[1:], strict=False):
             if count > before:

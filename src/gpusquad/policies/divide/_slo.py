@@ -59,6 +59,11 @@ def target(client: GpuClient) -> float:
     return DEFAULT_TARGET
 
 
+def misses(client: GpuClient, slack: float = 0.0) -> bool:
+    """Whether the measured attainment is below the target by more than ``slack``. Unknown is no miss."""
+    return client.attainment is not None and client.attainment < target(client) - slack
+
+
 def _decay(load: float) -> float:
     """Root of ``load * (exp(x) - 1) = x`` by a few steps of ``x = log(1 + x / load)``, which converge from above."""
     x = 2.0 * (1.0 - load) / load

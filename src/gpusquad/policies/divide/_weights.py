@@ -28,16 +28,17 @@ class LearnedWeights(PolicyMemory):
 def updated(clients: Sequence[GpuClient], before: Mapping[str, float], alpha: float, ease: float) -> dict[str, float]:
     """Weights for the next squad. Their mean is 1, except where a bound applies.
 
-    While an SLO is met, ``target - actual`` is 0 and the weight would stay raised indefinitely. Therefore each squad
-    moves it back towards the client's own weight by the fraction ``ease``. That is far slower than the rise; otherwise
-    weights would never settle.
+    An unknown attainment does not raise a weight. While an SLO is met, ``target - actual`` is 0 and the weight would
+    stay raised indefinitely. Therefore each squad moves it back towards the client's own weight by the fraction
+    ``ease``. That is far slower than the rise; otherwise weights would never settle.
     """
     raised = {}
     usual = sum(client.weight for client in clients) / len(clients) if clients else 1.0
     for client in clients:
         own = _bounded(client.weight / usual if usual > 0 else 1.0)
         now = before.get(client.id, own)
-        missing = max(-1.0, min(1.0, target(client) - client.attainment)) if client.has_slo else 0.0
+        seen = client.attainment if client.has_slo else None
+        missing = 0.0 if seen is None else max(-1.0, min(1.0, target(client) - seen))
         now *= exp(alpha * missing)
         raised[client.id] = _bounded(now ** (1.0 - ease) * own**ease if missing <= 0 else now)
     mean = sum(raised.values()) / len(raised) if raised else 1.0

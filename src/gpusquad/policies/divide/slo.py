@@ -34,7 +34,7 @@ from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
 from gpusquad.policies.divide._configurations import squad_by_fraction
-from gpusquad.policies.divide._slo import predicted_attainment, target
+from gpusquad.policies.divide._slo import misses, predicted_attainment
 from gpusquad.policies.divide._squad_builder import SquadHistory
 from gpusquad.policies.divide._weights import LearnedWeights, updated
 from gpusquad.registry import register
@@ -136,14 +136,14 @@ class SloDivide:
         assert client.slo is not None
         assert client.slo.latency_us is not None
         seen_us = client.requests.latency_us if client.requests is not None else 0.0
-        return 0 < seen_us <= self.ease_ratio * client.slo.latency_us and client.attainment >= target(client)
+        return 0 < seen_us <= self.ease_ratio * client.slo.latency_us and not misses(client)
 
     def _is_at_risk(
         self, client: GpuClient, clients: Sequence[GpuClient], weights: Mapping[str, float], effective: EffectiveRate
     ) -> bool:
         """By the measured attainment or rate; without one, by the prediction side by side with all others. If neither
         is known the SLO is not at risk: others would yield to this client indefinitely."""
-        if client.attainment < target(client):
+        if misses(client):
             return True
         seen, wanted = client.requests, client.slo.throughput_per_s if client.slo is not None else None
         if wanted and seen is not None and seen.active_per_s > 0:
@@ -158,7 +158,7 @@ class SloDivide:
             return before + 1
         if not card.has_priorities or not self._is_wasteful(client):
             return 0
-        if before > 0 and client.attainment < target(client) - self.slack:
+        if before > 0 and misses(client, self.slack):
             return -self.cooling
         return 1
 

@@ -105,7 +105,8 @@ def _tenants(
 def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, SloReport], weight: float | None, now_us: int) -> Plain:
     judged = Counter(goal.is_met(now_us) for goal in own)
     met, missed = judged[True], judged[False]
-    reported = [seen.attainment for goal in own if (seen := now.get(goal.id)) and seen.attainment is not None]
+    services = [goal for goal in own if goal.is_service and goal.state == "running"]
+    reported = [seen.attainment for goal in services if (seen := now.get(goal.id)) and seen.attainment is not None]
     return {
         "tenant": name,
         "weight": weight,
@@ -114,6 +115,7 @@ def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, SloReport], weight
         "deadlines_missed": missed,
         "deadline_ratio": met / (met + missed) if met + missed else None,
         "attainment_ratio": sum(reported) / len(reported) if reported else None,
+        "unknown": len(services) - len(reported),
     }
 
 

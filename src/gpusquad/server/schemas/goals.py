@@ -28,7 +28,8 @@ class JobGoal(ApiView):
     goal: SloTargets
     deadline_met: bool | None = Field(description="null: no deadline, or not reached yet")
     attainment_ratio: float | None = Field(
-        description="Current attainment of a service's SLO, as the card daemon reports it; null: its card is not shared"
+        description="Current attainment of a service's SLO, as the card daemon reports it; null: unknown, because "
+        "nobody reports it or its card is not shared"
     )
     weight: float | None = Field(description="Weight among its neighbours, if its card is divided")
 
@@ -42,7 +43,10 @@ class TenantGoals(ApiView):
     deadlines_met: int
     deadlines_missed: int
     deadline_ratio: float | None = Field(description="Met deadlines of those decided; null: none decided")
-    attainment_ratio: float | None = Field(description="Current mean of its services; null: none reported")
+    attainment_ratio: float | None = Field(description="Current mean of the services that report; null: none does")
+    unknown: int = Field(
+        description="Running services whose attainment is unknown. They count as neither met nor missed"
+    )
 
 
 class DeadlinePoint(ApiView):

@@ -57,6 +57,11 @@ function UnmanagedProcesses({ now }: { now: Now }) {
   return <><Badge tone="warn">{t("unmanagedCount", { n: now.unmanaged_count })}</Badge> {details}</>;
 }
 
+/** Whether an attainment is measured: a deadline alone has none. */
+function hasTarget(row: Client): boolean {
+  return Object.keys(row.slo ?? {}).some((name) => name !== "deadline_us");
+}
+
 function Clients({ now }: { now: Now }) {
   const t = useTexts(text);
   const columns: Column<Client>[] = [
@@ -70,7 +75,7 @@ function Clients({ now }: { now: Now }) {
       cell: (row) => `${gib(row.used_bytes)}${row.quota_bytes ? ` / ${gib(row.quota_bytes)}` : ""} GiB`,
     },
     { name: t("mostHeld"), isNumber: true, cell: (row) => (row.peak_bytes == null ? "–" : `${gib(row.peak_bytes)} GiB`) },
-    { name: t("goalMet"), isNumber: true, cell: (row) => percent(row.slo && row.attainment_ratio) },
+    { name: t("goalMet"), isNumber: true, cell: (row) => (hasTarget(row) && row.attainment_ratio === null ? t("unknown") : percent(row.slo && row.attainment_ratio)) },
     { name: t("iterations"), isNumber: true, cell: (row) => pace(row.iterations_per_s) },
     { name: t("waited"), isNumber: true, cell: (row) => (row.waited_s == null ? "–" : span(row.waited_s)) },
     { name: t("does"), cell: (row) => <ClientState client={row} /> },

@@ -37,12 +37,20 @@ function GoalsTable({ goals }: { goals: Goals }) {
             name: t("met"), isNumber: true,
             cell: (row) => (row.deadline_ratio === null ? "–" : `${percent(row.deadline_ratio)} (${row.deadlines_met}/${row.deadlines_met + row.deadlines_missed})`),
           },
-          { name: t("attainment"), isNumber: true, cell: (row) => percent(row.attainment_ratio) },
+          { name: t("attainment"), isNumber: true, cell: (row) => <Attainment row={row} /> },
         ]}
       />
       <GoalCharts goals={goals} />
     </>
   );
+}
+
+/** Services that nobody reports on are named: they count as neither met nor missed. */
+function Attainment({ row }: { row: Goals["tenants"][number] }) {
+  const t = useTexts(text);
+  const unknown = row.unknown > 0 ? t("unknownServices", { n: row.unknown }) : "";
+  if (row.attainment_ratio === null) return unknown || "–";
+  return [percent(row.attainment_ratio), unknown].filter(Boolean).join(" · ");
 }
 
 function GoalCharts({ goals }: { goals: Goals }) {

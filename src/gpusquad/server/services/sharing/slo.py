@@ -48,6 +48,11 @@ class Goal:
         after_s = self.slo.get("deadline")
         return None if after_s is None else self.submitted_us + round(float(after_s) * US_PER_S)
 
+    @property
+    def is_service(self) -> bool:
+        """Whether it has a target that is measured while it runs."""
+        return any(self.slo.get(name) is not None for name in ("latency", "throughput", "availability"))
+
     def is_met(self, now_us: int) -> bool | None:
         """Whether the deadline was met. None: none, or it is in the future."""
         due_us = self.deadline_us
@@ -68,6 +73,7 @@ class SloReport:
     """A daemon's report of one job."""
 
     attainment: float | None
+    """None: unknown."""
     weight: float | None
 
 
