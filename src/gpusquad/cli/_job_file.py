@@ -15,8 +15,8 @@ from gpusquad.model.errors import Invalid
 
 MAX_FILE_BYTES = 1 << 20
 MAX_NAME_CHARS = 64
-SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
-         "lane", "app", "retries", "image")  # fmt: skip
+SAME = ("name", "gpus", "count", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant",
+         "queue", "lane", "app", "retries", "image")  # fmt: skip
 """Options with the same name as the field in the job file."""
 _PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|torchrun|accelerate|deepspeed|mpirun|uv|nice)")
 """Launchers. A job is named after the program they run instead."""
@@ -108,8 +108,6 @@ def _option_fields(options: JobOptions, file: Plain, known: Collection[str]) -> 
     asked: Plain = {name: value for name in SAME if (value := getattr(options, name)) is not None}
     if options.gpus is not None and options.gpus != "auto":
         asked["gpus"] = int(options.gpus)
-    if options.tasks is not None:
-        asked["count"] = options.tasks
     if options.workdir is not None:
         asked["workdir"] = _literal(os.path.abspath(os.path.expanduser(options.workdir)), ())
     share = {"memory": options.share_memory, "sm": options.share_sm, "isolation": options.share_isolation}

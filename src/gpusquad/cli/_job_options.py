@@ -96,14 +96,15 @@ class JobOptions:
             rich_help_panel=_NEEDS,
         ),
     ] = None
-    tasks: Annotated[
+    count: Annotated[
         int | None,
         typer.Option(
+            "--count",
             "--tasks",
             "-t",
             min=1,
             metavar="N",
-            help="Number of tasks. They start together or not at all. Default: 1.",
+            help="Number of tasks of the gang. They start together or not at all. Default: 1.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
@@ -111,7 +112,8 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="CORES",
-            help="CPU cores per task, for example 4, or 500m for half a core. Default: no limit.",
+            help="CPU cores per task, for example 4, or 500m for half a core; or auto to choose them from past runs. "
+            "Default: no limit.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
@@ -119,7 +121,8 @@ class JobOptions:
         Text,
         typer.Option(
             metavar="SIZE",
-            help="Main memory (RAM) per task, for example 64GiB. Default: no limit.",
+            help="Main memory (RAM) per task, for example 64GiB, or auto to choose it from past runs. "
+            "Default: no limit.",
             rich_help_panel=_NEEDS,
         ),
     ] = None

@@ -13,7 +13,7 @@ from gpusquad.client.errors import ApiError
 
 _OPTIONS = {
     **{name: name for name in SAME},
-    "count": "tasks", "workdir": "workdir", "gpu_model": "gpu_model", "share.memory": "share_memory",
+    "workdir": "workdir", "gpu_model": "gpu_model", "share.memory": "share_memory",
     "share.sm": "share_sm", "share.isolation": "share_isolation", "checkpoint.every": "checkpoint_every",
     "expect": "expect", "slo": "slo", "env": "env", "params": "params", "secrets": "secret", "after": "after",
     "notify": "notify",

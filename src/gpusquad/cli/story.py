@@ -16,8 +16,10 @@ def story(job: JobArgument, as_json: AsJson = False) -> None:
         return
     from gpusquad.cli._answers import heading
     from gpusquad.cli._tables import console
-    from gpusquad.cli._views.story import story_table
+    from gpusquad.cli._views.story import evidence_lines, story_table
 
     out = console()
     out.print(heading(client.jobs.get(job), None, client.now_s()))
     out.print(story_table(events, out.width))
+    for line in evidence_lines(events):
+        out.print(line, markup=False, highlight=False)

@@ -66,7 +66,7 @@ def _set(
     ] = None,
     on_hang: Annotated[
         Literal["warn", "stop"] | None,
-        typer.Option(help="What to do with jobs that hang: warn only, or also stop them. A new tenant has warn."),
+        typer.Option(help="What to do with jobs that hang: warn only, or also stop them. A new tenant has stop."),
     ] = None,
     run_as: Annotated[
         str | None,

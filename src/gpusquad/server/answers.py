@@ -182,6 +182,8 @@ class CardStatus:
     jobs: tuple[CardUser, ...] = ()
     sample: Mapping[str, Any] | None = None
     simulated: bool = False
+    self_test: Mapping[str, Any] | None = None
+    """Last self-test. None: it was not tested since the start of its agent."""
 
 
 @dataclass(frozen=True, slots=True)

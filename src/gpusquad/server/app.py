@@ -34,6 +34,7 @@ from gpusquad.server.routers import (
     free,
     goals,
     health,
+    inbox,
     interference,
     job_answers,
     jobs,
@@ -63,7 +64,7 @@ AGENT_PATH = f"{PREFIX}{agents.SAMPLES}"
 """Only for platforms with node agents, which have their own authentication and tokens."""
 ROUTERS = (
     jobs, job_answers, pods, recommend, logs, queue, cluster, cards, policy, usage, predictions, events, people, tokens,
-    audit, secrets, notices, schema,
+    audit, secrets, notices, inbox, schema,
     timeline, efficiency, free, interference, goals, prediction_series,
 )  # fmt: skip
 

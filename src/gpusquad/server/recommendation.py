@@ -8,6 +8,7 @@ from gpusquad.model.fields import cores
 from gpusquad.model.job import Request
 from gpusquad.model.units import US_PER_S
 from gpusquad.predict.advice import SAFE_LEVEL, WARN_LEVEL, AdvisedValue, ScalingPoint, rounded_gib
+from gpusquad.predict.host_advice import FAIR_SHARE, size_text
 from gpusquad.predict.memory import PeakPrediction
 from gpusquad.server.services.jobs.advice import Recommendation
 from gpusquad.server.views import Plain
@@ -45,15 +46,19 @@ def _lines(spec: JobSpec, found: Recommendation) -> Iterator[Plain]:
         yield from _gpus(spec, advised.gpus, role.count, role.request.gpus)
     if advised.memory is not None and found.known.peak is not None:
         yield _memory(spec, advised.memory, found.known.peak, role.request, found.known.card_bytes)
-    if advised.cpu_milli is not None:
+    if advised.cpu_milli is not None and advised.cpu_milli.source != FAIR_SHARE:
         milli, asked = advised.cpu_milli.value, role.request.cpu_milli
         change = 0 < asked < milli or asked > _MUCH * milli
         yield _line("cpu", cores(milli), spec.cpu, change, advised.cpu_milli.why)
+    if advised.host_memory is not None and advised.host_memory.source != FAIR_SHARE:
+        needed, asked = advised.host_memory.value, role.request.memory_bytes
+        change = 0 < asked < needed or asked > _MUCH * needed
+        yield _line("memory", size_text(needed), spec.memory, change, advised.host_memory.why)
 
 
 def _gpus(spec: JobSpec, choice: AdvisedValue, tasks: int, each: int) -> Iterator[Plain]:
     """Fewer tasks, if there are several: the cards per task are part of the program."""
-    if tasks == 1:
+    if tasks == 1 or "gpus" in auto_fields(spec):
         yield _line("gpus", choice.value, spec.gpus, "gpus" in auto_fields(spec) or choice.value != each, choice.why)
     elif choice.value % each == 0:
         yield _line("count", choice.value // each, spec.count, choice.value // each != tasks, choice.why)

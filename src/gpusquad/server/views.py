@@ -24,7 +24,7 @@ from gpusquad.server.answers import (
 )
 from gpusquad.server.params import MAX_TIME_S, to_s
 from gpusquad.server.permissions import may_see
-from gpusquad.store.events import EventRow
+from gpusquad.store.events import PRIVATE, EventRow
 from gpusquad.store.jobs import JobRow
 from gpusquad.store.samples import SampleRow
 
@@ -58,6 +58,8 @@ def job_view(row: JobRow) -> Plain:
         "progress": _progress(row.progress),
         "forecast": _forecast(row.forecast),
         "retries_left": row.retries_left,
+        "losses": len(row.losses or ()),
+        "next_attempt_s": to_s(row.release_us) if row.state == JobState.HELD else None,
         "preemptions": row.preemptions,
         "after": [{"job": wait["job"], "on": wait["on"]} for wait in row.after],
     }
@@ -126,7 +128,11 @@ def places_view(places: Iterable[TaskPlace]) -> list[Plain]:
     return [{"task": place.task, "node": place.node, "cards": list(place.cards)} for place in places]
 
 
-def event_view(row: EventRow) -> Plain:
+def event_view(row: EventRow, *, private: bool) -> Plain:
+    """``private``: with lines of the job's output, for those who may read its logs."""
+    data = row.data
+    if not private and isinstance(data, dict):
+        data = {name: value for name, value in data.items() if name != PRIVATE}
     return {
         "id": row.id,
         "at_s": row.at_us / US_PER_S,
@@ -135,7 +141,7 @@ def event_view(row: EventRow) -> Plain:
         "attempt": row.attempt,
         "cause": row.cause,
         "actor": row.actor,
-        "data": row.data,
+        "data": data,
     }
 
 
@@ -166,7 +172,15 @@ def card_view(card: CardStatus, who: Who) -> Plain:
         "jobs": [_card_user(user, who) for user in card.jobs],
         "sample": _sample(card.sample, who),
         "simulated": card.simulated,
+        "self_test": _self_test(card.self_test),
     }
+
+
+def _self_test(result: Mapping[str, Any] | None) -> Plain | None:
+    if result is None:
+        return None
+    return {"at_s": result["at_us"] / US_PER_S, "passed": result["passed"], "detail": result["detail"],
+            "took_s": result["took_s"]}  # fmt: skip
 
 
 def uuid_of(card: str) -> str | None:

@@ -28,7 +28,8 @@ from gpusquad.server.answers import (
 from gpusquad.server.broadcast import Broadcast
 from gpusquad.server.clock import Clock
 from gpusquad.server.limits import ApiLimits
-from gpusquad.server.services.jobs.advice import Advice, AdviceCard
+from gpusquad.server.services.jobs.advice import Advice
+from gpusquad.server.services.jobs.eligible_nodes import AdviceCard, AdviceNode, ClusterRoom
 from gpusquad.server.slow_requests import SlowRequestPool
 from gpusquad.server.sse import Streams
 
@@ -98,6 +99,14 @@ class PolicyPort(Protocol):
     def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview: ...
 
 
+class SuspectsPort(Protocol):
+    """Cards under suspicion."""
+
+    def wanted(self) -> list[str]:
+        """Physical cards that their agents shall test."""
+        ...
+
+
 class SchedulerPort(Protocol):
     """The scheduler as the routers call it, from any thread. Permissions are checked by the caller; ``who`` is
     recorded."""
@@ -108,6 +117,8 @@ class SchedulerPort(Protocol):
     def node_service(self) -> NodePort: ...
     @property
     def policy_service(self) -> PolicyPort: ...
+    @property
+    def suspects(self) -> SuspectsPort: ...
 
     def submit(
         self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None = None
@@ -198,6 +209,10 @@ class NoticePort(Protocol):
         """Send what is due."""
         ...
 
+    def settle(self) -> None:
+        """Wait shortly until the notices of all stored events are written."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -227,10 +242,14 @@ class Services:
     """Threads for streams only, so that requests never wait for a stream."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "advice", Advice(self.database, self._cards))
+        object.__setattr__(self, "advice", Advice(self.database, self._room))
         object.__setattr__(self, "slow", SlowRequestPool(self.limits.slow_at_once, self.limits.slow_waiting))
         object.__setattr__(self, "streams", Streams(self.limits.streams, self.limits.streams_of_one))
         object.__setattr__(self, "stream_threads", CapacityLimiter(self.limits.stream_threads))
 
-    def _cards(self) -> list[AdviceCard]:
-        return [AdviceCard(card.node, card.model, card.memory_bytes) for card in self.scheduler.node_service.cards()]
+    def _room(self) -> ClusterRoom:
+        nodes = self.scheduler.node_service.nodes()
+        return ClusterRoom(
+            [AdviceNode(node.id, node.cpu_milli, node.memory_bytes) for node in nodes],
+            [AdviceCard(card.node, card.model, card.memory_bytes) for node in nodes for card in node.cards],
+        )

@@ -19,6 +19,14 @@ export function useMe() {
   return useQuery({ queryKey: ["me"], queryFn: () => need(api.GET("/api/v1/me")), staleTime: 60_000 });
 }
 
+/** Number of unread notices of the user. */
+export function useUnread() {
+  return useQuery({
+    queryKey: ["inbox", "unread"], queryFn: () => need(api.GET("/api/v1/inbox", { params: { query: { limit: 1 } } })),
+    select: (page) => page.unread, refetchInterval: 60_000,
+  });
+}
+
 /** Summary of all cards. */
 export function useCluster() {
   return useQuery({ queryKey: ["cluster"], queryFn: () => need(api.GET("/api/v1/cluster")), refetchInterval: 10_000 });

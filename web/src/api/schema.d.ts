@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 4ffd233d62af0508
+// mark: cfc592e9024543b7
 
 export interface paths {
     "/api/v1/jobs": {
@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * Get Job
-         * @description Show one job, with the accuracy of predictions like its own.
+         * @description Show one job, with the requests chosen for it, what it used, and the accuracy of predictions like its own.
          */
         get: operations["get_job"];
         put?: never;
@@ -688,8 +688,8 @@ export interface paths {
         };
         /**
          * Get Predictions
-         * @description Show errors and calibration of predicted run times, by tenant and by source, and promised starts with the actual
-         *     ones; by default of the last 30 days.
+         * @description Show errors and calibration of predicted run times, by tenant and by source, the accuracy of start forecasts, and
+         *     promised starts with the actual ones; by default of the last 30 days.
          */
         get: operations["get_predictions"];
         put?: never;
@@ -1034,6 +1034,46 @@ export interface paths {
          * @description Retry a dead notice from the beginning.
          */
         post: operations["retry_notice"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Inbox
+         * @description List the caller's inbox, newest first.
+         */
+        get: operations["list_inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark Read
+         * @description Mark entries of the caller's inbox as read.
+         */
+        post: operations["mark_read"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1626,6 +1666,8 @@ export interface components {
             } | null;
             /** Simulated */
             simulated: boolean;
+            /** @description Last self-test; null: not tested since the start of its agent */
+            self_test: components["schemas"]["SelfTestView"] | null;
         };
         /** CauseRequest */
         CauseRequest: {
@@ -1716,6 +1758,16 @@ export interface components {
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
             retries_left: number;
+            /**
+             * Losses
+             * @description Recent losses: attempts that ended by a fault of a card, with their node or processes, or could not start
+             */
+            losses: number;
+            /**
+             * Next Attempt S
+             * @description Earliest time of the next attempt of a held job; null: none
+             */
+            next_attempt_s: number | null;
             /** Preemptions */
             preemptions: number;
             /** After */
@@ -1758,6 +1810,39 @@ export interface components {
              * @example 2m
              */
             grace?: number | string | null;
+        };
+        /**
+         * ChosenRequest
+         * @description A field that the job file left to the service (``auto``).
+         */
+        ChosenRequest: {
+            /**
+             * Field
+             * @enum {string}
+             */
+            field: "gpus" | "gpu_memory" | "cpu" | "memory";
+            /**
+             * Value
+             * @description As a job file writes it; null: left out
+             */
+            value: number | string | null;
+            /**
+             * Amount
+             * @description GPUs of a task, bytes, or cores; null: left out
+             */
+            amount: number | null;
+            /**
+             * Source
+             * @description history, estimate, fair share, default, or out of memory
+             */
+            source: string;
+            /** Why */
+            why: string;
+            /**
+             * Used
+             * @description In the unit of amount; null: not measured
+             */
+            used: number | null;
         };
         /** ClusterView */
         ClusterView: {
@@ -2048,6 +2133,38 @@ export interface components {
             words: string;
         };
         /**
+         * EstimatorView
+         * @description The program that computes the offline estimate (``expect.by``).
+         */
+        EstimatorView: {
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "done" | "failed";
+            /** Command */
+            command: string;
+            /**
+             * Fields
+             * @description What it printed, as in expect
+             */
+            fields: {
+                [key: string]: unknown;
+            };
+            /**
+             * Warning
+             * @description Why its answer is not used; empty: it is
+             */
+            warning: string;
+            /** Took S */
+            took_s: number;
+            /**
+             * Cached
+             * @description Answer of an equal program for another job
+             */
+            cached: boolean;
+        };
+        /**
          * EvidenceView
          * @description Runs used as evidence.
          */
@@ -2256,6 +2373,112 @@ export interface components {
             /** Reason */
             reason: string;
         };
+        /**
+         * InboxEntry
+         * @description A notice about a job, or the sum of many about the jobs of one batch. News replaces it by an entry with a larger
+         *     id.
+         */
+        InboxEntry: {
+            /** Id */
+            id: number;
+            /** Kind */
+            kind: string;
+            /**
+             * Job
+             * @description null: about several jobs
+             */
+            job: string | null;
+            /**
+             * Group
+             * @description Batch of the jobs, if the entry is about one
+             */
+            group: string | null;
+            /**
+             * Name
+             * @description Name of the job, or the common beginning of the names
+             */
+            name: string;
+            /**
+             * State
+             * @description State of the job at that time; null: several jobs
+             */
+            state: string | null;
+            /** @description null: several jobs */
+            reason: components["schemas"]["InboxReason"] | null;
+            /**
+             * Count
+             * @description Notices in the entry
+             */
+            count: number;
+            /**
+             * Ends
+             * @description Jobs by final state; null: one job, or not about ends
+             */
+            ends: {
+                [key: string]: number;
+            } | null;
+            /**
+             * Jobs
+             * @description Jobs of the batch; null: one job, or no batch
+             */
+            jobs: number | null;
+            /**
+             * Failed
+             * @description Some of the failed jobs of a batch, at most five
+             */
+            failed: components["schemas"]["InboxJob"][];
+            /** Title */
+            title: string;
+            /**
+             * Body
+             * @description Plain text of several lines: what happened, why, and what to do
+             */
+            body: string;
+            /**
+             * First S
+             * @description Time of its first notice
+             */
+            first_s: number;
+            /**
+             * At S
+             * @description Time of its latest notice
+             */
+            at_s: number;
+            /** Read */
+            read: boolean;
+        };
+        /** InboxJob */
+        InboxJob: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+        };
+        /** InboxPage */
+        InboxPage: {
+            /** Items */
+            items: components["schemas"]["InboxEntry"][];
+            /**
+             * Next
+             * @description Cursor of the next page; null on the last one
+             */
+            next: string | null;
+            /**
+             * Unread
+             * @description All unread entries of the caller
+             */
+            unread: number;
+        };
+        /** InboxReason */
+        InboxReason: {
+            /**
+             * Code
+             * @description For programs, for example exit_code, out_of_memory, timed_out or hang:silent
+             */
+            code: string;
+            /** Text */
+            text: string;
+        };
         /** InterferenceView */
         InterferenceView: {
             /**
@@ -2333,11 +2556,25 @@ export interface components {
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
             retries_left: number;
+            /**
+             * Losses
+             * @description Recent losses: attempts that ended by a fault of a card, with their node or processes, or could not start
+             */
+            losses: number;
+            /**
+             * Next Attempt S
+             * @description Earliest time of the next attempt of a held job; null: none
+             */
+            next_attempt_s: number | null;
             /** Preemptions */
             preemptions: number;
             /** After */
             after: components["schemas"]["DependencyView"][];
             run_record: components["schemas"]["RunTimeRecord"] | null;
+            /** Auto */
+            auto: components["schemas"]["ChosenRequest"][];
+            estimator: components["schemas"]["EstimatorView"] | null;
+            used: components["schemas"]["UsedView"] | null;
         };
         /**
          * gpusquad job file
@@ -2384,18 +2621,20 @@ export interface components {
             share?: components["schemas"]["ShareSpec"] | null;
             /**
              * CPU
-             * @description CPU cores per task.
+             * @description CPU cores per task, or auto to choose them from past runs.
              * @example 4
              * @example 0.5
              * @example 500m
+             * @example auto
              */
-            cpu?: number | string | null;
+            cpu?: number | string | "auto" | null;
             /**
              * Memory
-             * @description Main memory per task.
+             * @description Main memory per task, or auto to choose it from past runs.
              * @example 16GiB
+             * @example auto
              */
-            memory?: number | string | null;
+            memory?: number | string | "auto" | null;
             /**
              * GPU model
              * @description GPU model, or a list of allowed models.
@@ -2613,7 +2852,7 @@ export interface components {
              *       "failed"
              *     ]
              */
-            notify: ("queued" | "started" | "finished" | "succeeded" | "failed" | "timed_out" | "cancelled" | "preempted" | "lost" | "hung" | "delayed" | "eta_moved")[];
+            notify: ("queued" | "started" | "finished" | "succeeded" | "failed" | "timed_out" | "cancelled" | "preempted" | "lost" | "held" | "retried" | "hung" | "overrun" | "delayed" | "eta_moved" | "start_late")[];
             /**
              * Version
              * @description Version of this format.
@@ -2696,7 +2935,7 @@ export interface components {
             deadline_met: boolean | null;
             /**
              * Attainment Ratio
-             * @description Current attainment of a service's SLO, as the card daemon reports it; null: its card is not shared
+             * @description Current attainment of a service's SLO, as the card daemon reports it; null: unknown, because nobody reports it or its card is not shared
              */
             attainment_ratio: number | null;
             /**
@@ -2791,6 +3030,16 @@ export interface components {
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
             retries_left: number;
+            /**
+             * Losses
+             * @description Recent losses: attempts that ended by a fault of a card, with their node or processes, or could not start
+             */
+            losses: number;
+            /**
+             * Next Attempt S
+             * @description Earliest time of the next attempt of a held job; null: none
+             */
+            next_attempt_s: number | null;
             /** Preemptions */
             preemptions: number;
             /** After */
@@ -3059,7 +3308,7 @@ export interface components {
             max_pending?: number | null;
             /**
              * On Hang
-             * @default warn
+             * @default stop
              * @enum {string}
              */
             on_hang: "warn" | "stop";
@@ -3250,6 +3499,36 @@ export interface components {
             by_gpus?: {
                 [key: string]: number | string;
             } | null;
+            /**
+             * CPU
+             * @description CPU cores that one task uses.
+             * @example 4
+             */
+            cpu?: number | string | null;
+            /**
+             * Host memory
+             * @description Peak main memory of one task.
+             * @example 24GiB
+             */
+            host_memory?: number | string | null;
+            /**
+             * By
+             * @description Program that computes these fields before the job is queued. It runs in the environment of the job, without a GPU, and prints one JSON object.
+             * @example python3 estimate.py
+             * @example [
+             *       "python3",
+             *       "estimate.py",
+             *       "--model",
+             *       "vgg16"
+             *     ]
+             */
+            by?: string | string[] | null;
+            /**
+             * Timeout
+             * @description Time limit of that program. Default: 60s; at most 10m.
+             * @example 2m
+             */
+            timeout?: number | string | null;
         };
         /**
          * PairView
@@ -3507,6 +3786,7 @@ export interface components {
             /** Points */
             points: components["schemas"]["PredictionPoint"][];
             starts: components["schemas"]["StartsView"];
+            waits: components["schemas"]["WaitsView"];
         };
         /** PreemptionRequest */
         PreemptionRequest: {
@@ -3642,6 +3922,16 @@ export interface components {
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
             retries_left: number;
+            /**
+             * Losses
+             * @description Recent losses: attempts that ended by a fault of a card, with their node or processes, or could not start
+             */
+            losses: number;
+            /**
+             * Next Attempt S
+             * @description Earliest time of the next attempt of a held job; null: none
+             */
+            next_attempt_s: number | null;
             /** Preemptions */
             preemptions: number;
             /** After */
@@ -3664,6 +3954,23 @@ export interface components {
              */
             promised_s: number | null;
             reason: components["schemas"]["ShortReason"] | null;
+        };
+        /**
+         * ReadRequest
+         * @description Entries to mark as read: the listed ones, and all up to an id.
+         */
+        ReadRequest: {
+            /** Ids */
+            ids?: number[];
+            /** Up To */
+            up_to?: number | null;
+        };
+        /** ReadResult */
+        ReadResult: {
+            /** Marked */
+            marked: number;
+            /** Unread */
+            unread: number;
         };
         /** ReasonView */
         ReasonView: {
@@ -3839,18 +4146,20 @@ export interface components {
             share?: components["schemas"]["ShareSpec"] | null;
             /**
              * CPU
-             * @description CPU cores per task.
+             * @description CPU cores per task, or auto to choose them from past runs.
              * @example 4
              * @example 0.5
              * @example 500m
+             * @example auto
              */
-            cpu?: number | string | null;
+            cpu?: number | string | "auto" | null;
             /**
              * Memory
-             * @description Main memory per task.
+             * @description Main memory per task, or auto to choose it from past runs.
              * @example 16GiB
+             * @example auto
              */
-            memory?: number | string | null;
+            memory?: number | string | "auto" | null;
             /**
              * GPU model
              * @description GPU model, or a list of allowed models.
@@ -4023,6 +4332,16 @@ export interface components {
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
             retries_left: number;
+            /**
+             * Losses
+             * @description Recent losses: attempts that ended by a fault of a card, with their node or processes, or could not start
+             */
+            losses: number;
+            /**
+             * Next Attempt S
+             * @description Earliest time of the next attempt of a held job; null: none
+             */
+            next_attempt_s: number | null;
             /** Preemptions */
             preemptions: number;
             /** After */
@@ -4097,6 +4416,20 @@ export interface components {
         SecretView: {
             /** Name */
             name: string;
+        };
+        /** SelfTestView */
+        SelfTestView: {
+            /** At S */
+            at_s: number;
+            /**
+             * Passed
+             * @description null: it cannot be tested on its node
+             */
+            passed: boolean | null;
+            /** Detail */
+            detail: string;
+            /** Took S */
+            took_s: number;
         };
         /**
          * SeriesPoint
@@ -4367,9 +4700,14 @@ export interface components {
             deadline_ratio: number | null;
             /**
              * Attainment Ratio
-             * @description Current mean of its services; null: none reported
+             * @description Current mean of the services that report; null: none does
              */
             attainment_ratio: number | null;
+            /**
+             * Unknown
+             * @description Running services whose attainment is unknown. They count as neither met nor missed
+             */
+            unknown: number;
         };
         /**
          * TenantNow
@@ -4416,7 +4754,7 @@ export interface components {
             } | null;
             /**
              * Attainment Ratio
-             * @description Recent SLO attainment; 1: met
+             * @description Recent SLO attainment; 1: met; null: unknown, or no SLO
              */
             attainment_ratio: number | null;
             /**
@@ -4478,7 +4816,7 @@ export interface components {
             max_pending?: number | null;
             /**
              * On Hang
-             * @default warn
+             * @default stop
              * @enum {string}
              */
             on_hang: "warn" | "stop";
@@ -4722,6 +5060,34 @@ export interface components {
             /** Busy Ratios */
             busy_ratios: number[];
         };
+        /**
+         * UsedView
+         * @description Peaks of the last attempt on cards; null: not measured.
+         */
+        UsedView: {
+            /** Attempt */
+            attempt: number;
+            /**
+             * Gpus
+             * @description Cards of one task that were busy; in a run of less than a minute, cards whose memory it held
+             */
+            gpus: number | null;
+            /**
+             * Gpu Memory
+             * @description Bytes of one card
+             */
+            gpu_memory: number | null;
+            /**
+             * Cpu
+             * @description Cores of one task, mean of its busiest minute
+             */
+            cpu: number | null;
+            /**
+             * Memory
+             * @description Bytes of main memory of one task
+             */
+            memory: number | null;
+        };
         /** UserChange */
         UserChange: {
             /** Tenant */
@@ -4771,6 +5137,52 @@ export interface components {
              * @description Whether the user may choose the lane of a job; null: as the tenant
              */
             may_choose_lane: boolean | null;
+        };
+        /**
+         * WaitErrors
+         * @description Accuracy of the first start forecast of jobs that waited. null: no such job.
+         */
+        WaitErrors: {
+            /**
+             * Key
+             * @description A tenant; empty: all
+             */
+            key: string;
+            /** Count */
+            count: number;
+            /**
+             * Within 10Min
+             * @description Fraction that started within ten minutes of the forecast
+             */
+            within_10min: number | null;
+            /**
+             * Within Factor 2
+             * @description Fraction that waited half to twice as long as forecast
+             */
+            within_factor_2: number | null;
+            /**
+             * Within P50
+             * @description Fraction that started by the P50; ideal: 0.5
+             */
+            within_p50: number | null;
+            /**
+             * Within P90
+             * @description Fraction that started by the P90, where it was known; ideal: 0.9
+             */
+            within_p90: number | null;
+            /** Median Error S */
+            median_error_s: number | null;
+            /** Median Wait S */
+            median_wait_s: number | null;
+        };
+        /** WaitsView */
+        WaitsView: {
+            total: components["schemas"]["WaitErrors"];
+            /**
+             * Tenants
+             * @description Largest first
+             */
+            tenants: components["schemas"]["WaitErrors"][];
         };
         /** WhatIfView */
         WhatIfView: {
@@ -6354,6 +6766,59 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Done"];
+                };
+            };
+        };
+    };
+    list_inbox: {
+        parameters: {
+            query?: {
+                /** @description Only unread entries */
+                unread?: boolean;
+                /** @description Only entries with a larger id */
+                after?: number | null;
+                /** @description Rows on this page */
+                limit?: number;
+                /** @description `next` of the previous page */
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxPage"];
+                };
+            };
+        };
+    };
+    mark_read: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReadRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadResult"];
                 };
             };
         };

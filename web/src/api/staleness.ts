@@ -10,6 +10,7 @@ export const TOPICS: Record<string, number> = {
   queue: 1500,
   jobs: 2000,
   timeline: 2000,
+  inbox: 2000,
 };
 /** Topic of single jobs: key ["job", ID, …]. */
 export const JOB = "job";

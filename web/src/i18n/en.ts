@@ -2,6 +2,8 @@ export const en = {
   "nav.label": "Pages",
   "nav.cluster": "Cluster",
   "nav.queue": "Queue",
+  "nav.inbox": "Inbox",
+  "nav.unread": "Inbox: {n} unread",
   "nav.timeline": "Timeline",
   "nav.job": "Job",
   "nav.submit": "Submit",

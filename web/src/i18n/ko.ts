@@ -4,6 +4,8 @@ export const ko: Record<keyof typeof en, string> = {
   "nav.label": "페이지",
   "nav.cluster": "클러스터",
   "nav.queue": "대기열",
+  "nav.inbox": "받은 알림",
+  "nav.unread": "받은 알림: 읽지 않음 {n}개",
   "nav.timeline": "타임라인",
   "nav.job": "작업",
   "nav.submit": "제출",

@@ -170,9 +170,12 @@ def _memory(one: Plain) -> str:
 
 
 def _goal(one: Plain) -> Text:
+    """Attainment; ``unknown`` if nobody reports it. A deadline alone has none."""
     ratio = one["attainment_ratio"]
-    if ratio is None or not one["slo"]:
+    if not one["slo"] or set(one["slo"]) <= {"deadline_us"}:
         return Text("")
+    if ratio is None:
+        return Text("unknown", style="dim")
     style = "green" if ratio >= 0.99 else "yellow" if ratio >= 0.9 else "red"
     return Text(f"{100 * ratio:.1f} %", style=style)
 

@@ -13,7 +13,7 @@ from gpusquad.cli._jobs import words
 from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._sizes import GIB
 from gpusquad.cli._tables import Cell, TableColumn, bar, table
-from gpusquad.cli._times import relative
+from gpusquad.cli._times import relative, stamp
 
 Plain = Mapping[str, Any]
 STYLES = {
@@ -89,8 +89,18 @@ def memory(card: Plain, sample: Plain, with_bar: bool = True) -> Text:
 
 
 def users(card: Plain) -> str:
-    """Jobs on a card, or the cause why it is out of use."""
-    return ", ".join(_user(job) for job in card["jobs"]) or one_line(card.get("cause") or "")
+    """Jobs on a card, the cause why it is out of use, or its last self-test."""
+    return ", ".join(_user(job) for job in card["jobs"]) or one_line(card.get("cause") or "") or _self_test(card)
+
+
+def _self_test(card: Plain) -> str:
+    result = card.get("self_test")
+    if result is None:
+        return ""
+    at = stamp(result["at_s"])
+    if result["passed"] is None:
+        return f"could not be tested at {at}: {one_line(result['detail'])}"
+    return f"tested at {at}: {'passed, back in use' if result['passed'] else one_line(result['detail'])}"
 
 
 def _node_row(node: Plain, now_s: float) -> tuple[Cell, ...]:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gpusquad.cli._jobs import STYLES, words
-from gpusquad.cli._sanitize import one_line, value_text
+from gpusquad.cli._sanitize import log_line, one_line, value_text
 from gpusquad.cli._tables import Cell, TableColumn, table
 from gpusquad.cli._times import span, stamp
 from gpusquad.model.units import US_PER_S
@@ -34,6 +34,14 @@ def story_table(events: Sequence[Mapping[str, Any]], width: int) -> RenderableTy
     return table(COLUMNS, _rows(events), width)
 
 
+def evidence_lines(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines that show the last hang: output that repeats, or stacks. Only the job's owner receives them."""
+    shown = [event for event in events if isinstance(event["data"], dict) and event["data"].get("private")]
+    if shown:
+        yield f"\nEvidence of {stamp(shown[-1]['at_s'])} (rule {one_line(str(shown[-1]['data'].get('rule', '')))}):"
+        yield from (f"  {log_line(str(line))}" for line in shown[-1]["data"]["private"])
+
+
 def _rows(events: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Cell]]:
     before_s = None
     for event in events:
@@ -53,7 +61,8 @@ def _why(event: Mapping[str, Any]) -> str:
     """The cause, otherwise the data of the event."""
     if event["cause"] or not isinstance(event["data"], dict):
         return one_line(event["cause"])
-    return value_text(dict(_readable(name, value) for name, value in event["data"].items()))
+    shown = {name: value for name, value in event["data"].items() if name != "private"}
+    return value_text(dict(_readable(name, value) for name, value in shown.items()))
 
 
 def _readable(name: str, value: Any) -> tuple[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
+from gpusquad.model.virtual import physical
 from gpusquad.server.agent_auth import NODE, unauthenticated
 from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
@@ -26,8 +27,11 @@ async def node_of(request: Request) -> str:
 
 @router.post(SAMPLES, response_model=ReportAnswer)
 def report_samples(body: AgentSamples, node: Annotated[str, Depends(node_of)], svc: Svc) -> Answer:
-    """Report the cards of the caller's node and the runs on them. The answer gives their divide policies."""
+    """Report the cards of the caller's node and the runs on them. The answer gives their divide policies, and names the
+    cards to test."""
     if svc.agents is None:
         raise NotFound("this service has no agents")
     cards = svc.agents.reports.take(node, body.model_dump())
-    return Answer({"ok": True, "divide": {card: svc.divides.policy_of(card) for card in cards}})
+    known = {physical(card) for card in cards}
+    tests = [card for card in svc.scheduler.suspects.wanted() if card in known]
+    return Answer({"ok": True, "divide": {card: svc.divides.policy_of(card) for card in cards}, "tests": tests})

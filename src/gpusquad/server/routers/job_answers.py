@@ -15,7 +15,7 @@ from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import ids_seen
 from gpusquad.server.params import MAX_ROWS, Limit, Svc
-from gpusquad.server.permissions import Member
+from gpusquad.server.permissions import Member, Reader, may_read_logs
 from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
@@ -49,13 +49,14 @@ async def what_if(body: FileRequest, who: Member, svc: Svc) -> Answer:
 
 @router.get("/jobs/{job}/story", response_model=Story)
 def job_story(
-    row: SeenJob, svc: Svc, limit: Limit = MAX_ROWS, cursor: Annotated[int, Query(ge=0, le=2**53)] = 0
+    row: SeenJob, who: Reader, svc: Svc, limit: Limit = MAX_ROWS, cursor: Annotated[int, Query(ge=0, le=2**53)] = 0
 ) -> Answer:
     """List the events of a job, oldest first."""
     with svc.database.read() as c:
         found = events.of_job(c, row.id, cursor, limit + 1)
     more = len(found) > limit
-    return Answer(page([event_view(one) for one in found[:limit]], str(found[limit - 1].id) if more else None))
+    shown = [event_view(one, private=may_read_logs(who, row)) for one in found[:limit]]
+    return Answer(page(shown, str(found[limit - 1].id) if more else None))
 
 
 def _why(row: JobRow, svc: Services) -> Plain:

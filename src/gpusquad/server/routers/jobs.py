@@ -23,6 +23,7 @@ from gpusquad.server.params import (
     to_us,
 )
 from gpusquad.server.permissions import Member, Reader, tenant_seen
+from gpusquad.server.requests_used import requests_view
 from gpusquad.server.schemas.jobs import (
     CauseRequest,
     ChangedJob,
@@ -36,6 +37,7 @@ from gpusquad.server.schemas.jobs import (
     SubmissionAnswer,
 )
 from gpusquad.server.services.prediction.accuracy import record_of
+from gpusquad.server.services.runtime.peaks import Peaks
 from gpusquad.server.views import Plain, changed_view, job_view, page, record_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import jobs
@@ -117,12 +119,13 @@ def list_jobs(
 
 @router.get("/{job}", response_model=JobDetail)
 def get_job(row: SeenJob, svc: Svc) -> Answer:
-    """Show one job, with the accuracy of predictions like its own."""
-    if not row.forecast:
-        return Answer(job_view(row) | {"run_record": None})
+    """Show one job, with the requests chosen for it, what it used, and the accuracy of predictions like its own."""
     with svc.database.read() as c:
-        record = record_of(c, row.tenant, row.forecast["source"], svc.clock.now_us())
-    return Answer(job_view(row) | {"run_record": record_view(record)})
+        source = row.forecast["source"] if row.forecast else None
+        record = record_of(c, row.tenant, source, svc.clock.now_us()) if source else None
+        context = svc.scheduler.context
+        requests = requests_view(c, row, Peaks() if context is None else context.peaks)
+    return Answer(job_view(row) | requests | {"run_record": record_view(record)})
 
 
 @router.get("/{job}/source", response_model=JobSource)

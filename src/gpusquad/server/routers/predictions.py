@@ -1,7 +1,8 @@
-"""Accuracy of predicted run times and of promised starts."""
+"""Accuracy of predicted run times, of start forecasts and of promised starts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,10 +14,12 @@ from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.predictions import PredictionsView
 from gpusquad.server.services.prediction.accuracy import MAX_ROWS, report
+from gpusquad.server.services.prediction.start_accuracy import wait_errors
 from gpusquad.server.services.queries.start_report import start_report
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
-from gpusquad.store import promises, run_forecasts
+from gpusquad.store import promises, run_forecasts, start_forecasts
+from gpusquad.store.start_forecasts import StartForecastRow
 
 router = APIRouter(tags=["predictions"])
 MAX_POINTS = 5000
@@ -28,8 +31,8 @@ Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to d
 async def get_predictions(
     who: Reader, svc: Svc, tenant: QueryLine = None, since_s: TimeS = None, points: Points = 0
 ) -> Answer:
-    """Show errors and calibration of predicted run times, by tenant and by source, and promised starts with the actual
-    ones; by default of the last 30 days."""
+    """Show errors and calibration of predicted run times, by tenant and by source, the accuracy of start forecasts, and
+    promised starts with the actual ones; by default of the last 30 days."""
     held_to = tenant_seen(who, tenant)
     since_us = to_us(since_s)
     if since_us is None:
@@ -41,6 +44,7 @@ def _predictions(svc: Services, who: Who, tenant: str | None, since_us: int, poi
     with svc.database.read() as c:
         rows = run_forecasts.settled(c, since_us, tenant, limit=MAX_ROWS)
         promised = promises.settled(c, since_us, tenant, limit=MAX_ROWS)
+        waited = start_forecasts.settled(c, since_us, tenant, MAX_ROWS)
     made = report(rows, points)
     return {
         "since_s": since_us / US_PER_S,
@@ -50,4 +54,13 @@ def _predictions(svc: Services, who: Who, tenant: str | None, since_us: int, poi
         "calibration": list(made.calibration),
         "points": list(made.points),
         "starts": start_report(promised, who),
+        "waits": _waits(waited),
     }
+
+
+def _waits(rows: Sequence[StartForecastRow]) -> Plain:
+    by_tenant: dict[str, list[StartForecastRow]] = {}
+    for row in rows:
+        by_tenant.setdefault(row.tenant, []).append(row)
+    ordered = sorted(by_tenant.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {"total": wait_errors("", rows), "tenants": [wait_errors(tenant, own) for tenant, own in ordered]}

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from gpusquad.model.fields import MAX_TEXT
+from gpusquad.model.waits import WaitKind
 from gpusquad.server.safe_text import one_line
 from gpusquad.server.schemas.base import ApiView
 
@@ -84,6 +85,15 @@ class CardDivided(_Part):
     strangers: Annotated[list[StrangerDivided], Field(max_length=MAX_PROCESSES)] = Field(default_factory=list)
 
 
+class SelfTestSample(_Part):
+    """Result of the last self-test of a card."""
+
+    passed: bool | None
+    detail: Name = ""
+    at_us: Count
+    took_s: Amount = 0.0
+
+
 class CardSample(_Part):
     id: Id
     utilisation_ratio: Ratio | None = None
@@ -99,7 +109,11 @@ class CardSample(_Part):
     ecc_corrected: Count | None = None
     ecc_uncorrected: Count | None = None
     throttle: Annotated[list[Text], Field(max_length=64)] | None = None
+    received_bytes_s: Amount | None = None
+    idle_received_bytes_s: Amount | None = None
     processes: Annotated[list[ProcessSample], Field(max_length=MAX_PROCESSES)] = Field(default_factory=list)
+    self_test: SelfTestSample | None = None
+    """None: it was not tested since the start of the agent."""
     divided: CardDivided | None = None
     """None: not shared."""
 
@@ -116,6 +130,19 @@ class RunSample(_Part):
     step: Count | None = None
     total: Count | None = None
     progress_at_us: Count | None = None
+    reported_us: Count | None = None
+    new_us: Count | None = None
+    repeated: Count = 0
+    same_step: Count = 0
+    same_step_us: Count | None = None
+    nan_us: Count | None = None
+    nan_lines: Count = 0
+    has_losses: bool = False
+    waits: WaitKind | None = None
+    waits_detail: Name = ""
+    stopped_us: Count | None = None
+    stopped_detail: Name = ""
+    disk_bytes: Count | None = None
     cpu_ratio: Amount | None = None
     rss_bytes: Count = 0
     gpu_ratio: Ratio | None = None
@@ -133,3 +160,4 @@ class ReportAnswer(ApiView):
 
     ok: bool
     divide: dict[str, str] = Field(description="Divide policy of each card of the node")
+    tests: list[str] = Field(default=[], description="Cards of the node to test as soon as no job uses them")

@@ -63,7 +63,7 @@ class TenantNow(ApiView):
     weight: float | None
     priority: int | None
     slo: dict[str, Any] | None
-    attainment_ratio: float | None = Field(description="Recent SLO attainment; 1: met")
+    attainment_ratio: float | None = Field(description="Recent SLO attainment; 1: met; null: unknown, or no SLO")
     credit_us: int | None = Field(description="GPU time left in this squad; null: not limited")
     waiting: int | None = Field(description="Number of its processes that wait for credit")
     waited_s: float | None

@@ -23,6 +23,13 @@ class CardUserView(ApiView):
     )
 
 
+class SelfTestView(ApiView):
+    at_s: float
+    passed: bool | None = Field(description="null: it cannot be tested on its node")
+    detail: str
+    took_s: float
+
+
 class CardView(ApiView):
     id: str
     uuid: str | None
@@ -34,6 +41,7 @@ class CardView(ApiView):
     jobs: list[CardUserView]
     sample: dict[str, Any] | None
     simulated: bool
+    self_test: SelfTestView | None = Field(description="Last self-test; null: not tested since the start of its agent")
 
 
 class WindowView(ApiView):

@@ -164,6 +164,11 @@ class JobView(ApiView):
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
+    losses: int = Field(
+        description="Recent losses: attempts that ended by a fault of a card, with their node or processes, or could "
+        "not start"
+    )
+    next_attempt_s: float | None = Field(description="Earliest time of the next attempt of a held job; null: none")
     preemptions: int
     after: list[DependencyView]
 
@@ -172,8 +177,45 @@ class ChangedJob(JobView):
     memory: int | str | None = Field(description="New card memory of each task: bytes, or a percentage; null: not set")
 
 
+class ChosenRequest(ApiView):
+    """A field that the job file left to the service (``auto``)."""
+
+    field: Literal["gpus", "gpu_memory", "cpu", "memory"]
+    value: int | float | str | None = Field(description="As a job file writes it; null: left out")
+    amount: float | None = Field(description="GPUs of a task, bytes, or cores; null: left out")
+    source: str = Field(description="history, estimate, fair share, default, or out of memory")
+    why: str
+    used: float | None = Field(description="In the unit of amount; null: not measured")
+
+
+class EstimatorView(ApiView):
+    """The program that computes the offline estimate (``expect.by``)."""
+
+    state: Literal["waiting", "done", "failed"]
+    command: str
+    fields: dict[str, Any] = Field(description="What it printed, as in expect")
+    warning: str = Field(description="Why its answer is not used; empty: it is")
+    took_s: float
+    cached: bool = Field(description="Answer of an equal program for another job")
+
+
+class UsedView(ApiView):
+    """Peaks of the last attempt on cards; null: not measured."""
+
+    attempt: int
+    gpus: float | None = Field(
+        description="Cards of one task that were busy; in a run of less than a minute, cards whose memory it held"
+    )
+    gpu_memory: float | None = Field(description="Bytes of one card")
+    cpu: float | None = Field(description="Cores of one task, mean of its busiest minute")
+    memory: float | None = Field(description="Bytes of main memory of one task")
+
+
 class JobDetail(JobView):
     run_record: RunTimeRecord | None
+    auto: list[ChosenRequest]
+    estimator: EstimatorView | None
+    used: UsedView | None
 
 
 class RunningView(JobView):

@@ -44,7 +44,7 @@ class TenantRequest(ApiBody):
     limit_gpus: Gpus | None = None
     reclaim_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     max_pending: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
-    on_hang: Literal["warn", "stop"] = "warn"
+    on_hang: Literal["warn", "stop"] = "stop"
     run_as: Annotated[str, Field(pattern=r"^[0-9]{1,10}(:[0-9]{1,10})?$")] | None = Field(
         None, description="UID:GID of its tasks, if the service runs as root"
     )

@@ -84,6 +84,24 @@ class StartsView(ApiView):
     heads: HeadDelaysView
 
 
+class WaitErrors(ApiView):
+    """Accuracy of the first start forecast of jobs that waited. null: no such job."""
+
+    key: str = Field(description="A tenant; empty: all")
+    count: int
+    within_10min: float | None = Field(description="Fraction that started within ten minutes of the forecast")
+    within_factor_2: float | None = Field(description="Fraction that waited half to twice as long as forecast")
+    within_p50: float | None = Field(description="Fraction that started by the P50; ideal: 0.5")
+    within_p90: float | None = Field(description="Fraction that started by the P90, where it was known; ideal: 0.9")
+    median_error_s: float | None
+    median_wait_s: float | None
+
+
+class WaitsView(ApiView):
+    total: WaitErrors
+    tenants: list[WaitErrors] = Field(description="Largest first")
+
+
 class PredictionsView(ApiView):
     since_s: float
     count: int = Field(description="Runs used: the newest 50,000 at most")
@@ -92,3 +110,4 @@ class PredictionsView(ApiView):
     calibration: list[CalibrationPoint]
     points: list[PredictionPoint]
     starts: StartsView
+    waits: WaitsView

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.containment.rules import ContainmentRules
 from gpusquad.core.driver import Driver
 from gpusquad.core.observed import ClusterEngine
 from gpusquad.core.ports import Engine
@@ -54,6 +55,7 @@ class SchedulerContext:
     cluster_engine: ClusterEngine | None = None
     """The engine, if it is a cluster engine."""
     observer: Observer = field(default_factory=Observer)
+    containment: ContainmentRules = field(default_factory=ContainmentRules)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
@@ -63,10 +65,9 @@ class SchedulerContext:
         self.rows: dict[str, JobRow] = {}
         self.jobs: dict[str, Job] = {}
         self.peaks = Peaks()
+        self.estimating: frozenset[str] = frozenset()
+        """Jobs whose estimator runs."""
         self.listeners: list[Listener] = []
-        self.in_transaction: list[Callable[[Any, Sequence[StoryEvent]], None]] = []
-        """Called with the connection inside the transaction of a pass, for rows that must be stored together with the
-        events."""
         self.unavailable = ""
         """Why nothing can be stored now. Empty: it can."""
         self.on_broken: Callable[[], None] = lambda: None
@@ -98,6 +99,11 @@ class SchedulerContext:
         if job is not before:
             self.jobs[job_id] = job
             unit.change(job_id, core=job_to_dict(job))
+
+    def avoid_cards(self, unit: UnitOfWork, job_id: str, cards: Sequence[str]) -> None:
+        """Place the job on other cards than these if possible."""
+        self.jobs[job_id] = job = self.job(job_id).avoiding(cards)
+        unit.change(job_id, core=job_to_dict(job))
 
     def gpu_of(self, row: JobRow) -> str:
         """Model of the job's cards. Empty if unknown or if there are several."""

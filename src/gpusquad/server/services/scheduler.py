@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from gpusquad.core.containment.rules import ContainmentRules
 from gpusquad.core.hang.hang import HangRules
 from gpusquad.core.job_objects import JobObjectCreator
 from gpusquad.core.observed import ClusterEngine, Sighting, TaskLocation
@@ -21,12 +22,16 @@ from gpusquad.server.answers import (
 )
 from gpusquad.server.errors import Conflict, Forbidden, NotFound
 from gpusquad.server.services.cluster.agent_watch import AgentWatcher
+from gpusquad.server.services.cluster.card_suspects import CardSuspects
 from gpusquad.server.services.cluster.cluster_sync import ClusterSync
+from gpusquad.server.services.cluster.hang_watch import HangWatcher
 from gpusquad.server.services.cluster.nodes import NodeService
 from gpusquad.server.services.cluster.pod_rights import PodRights
 from gpusquad.server.services.cluster.progress_tracking import ProgressModel, ProgressTracking
 from gpusquad.server.services.context import Listener, SchedulerClock, SchedulerContext
 from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions
+from gpusquad.server.services.jobs.containment import Containment
+from gpusquad.server.services.jobs.estimators import EstimatorRunner, Estimators
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.jobs.launches import ReadSecret
@@ -77,6 +82,7 @@ class Setup:
     simulated: bool = False
     mode: str = DEFAULT_MODE
     rules: HangRules = field(default_factory=HangRules)
+    containment: ContainmentRules = field(default_factory=ContainmentRules)
     on_cluster: bool = False
     """The engine is a ``ClusterEngine``: it also reports gangs that were not submitted here."""
     maker: JobObjectCreator | None = None
@@ -84,6 +90,8 @@ class Setup:
     cluster_priority: Callable[[str], str] = lambda job_id: DEFAULT_PRIORITY
     """Priority class that the cluster grants to the pods of a job, by its id."""
     observer: Observer = field(default_factory=Observer)
+    estimators: EstimatorRunner | None = None
+    """Runs the estimators of job files. None: they are refused."""
     allows_unmanaged: Callable[[str], bool] = lambda card: False
     """Whether jobs may share this card although an unmanaged process runs on it."""
 
@@ -100,13 +108,15 @@ class Scheduler:
         self._training = PredictorTraining(predictor, setup.database, setup.models)
         self._context = SchedulerContext(
             setup.database, setup.clock, engine, predictor, self._training, setup.simulated,
-            cluster_engine, setup.observer,
+            cluster_engine, setup.observer, setup.containment,
         )  # fmt: skip
         self._training.prediction_refresh = PredictionRefresh(self._context)
         self._sharing_updates = SharingUpdates(self._context, self._tenants, setup.known)
         self._resizer = MemoryResizer(self._context)
-        self._outcomes = Outcomes(self._context, self._tenants, setup.read_secret, self._sharing_updates)
-        self._holds = Holds(self._context, self._outcomes)
+        self._containment = containment = Containment(self._context)
+        self._outcomes = Outcomes(self._context, self._tenants, setup.read_secret, self._sharing_updates, containment)
+        self._holds = Holds(self._context, self._outcomes, containment)
+        containment.on_suspected = self._holds.contain_group
         self._submissions = (
             ClusterSubmissions(self._context, setup.maker, setup.read_secret) if setup.maker is not None else None
         )
@@ -115,11 +125,13 @@ class Scheduler:
             self._submissions.note if self._submissions is not None else None,
         )  # fmt: skip
         self._intake = Intake(self._context, self._tenants, self._holds, self._budgets, self._submissions)
+        self._estimators = self._make_estimators(setup)
         self.queries = QueryService(self._context, self._intake)
         self.policy_service = PolicyService(self._context, self._tenants, setup.mode)
         self.node_service = NodeService(
-            self._context, self._outcomes, setup.allows_unmanaged, lambda: self.policy_service.label
+            self._context, self._outcomes, setup.allows_unmanaged, lambda: self.policy_service.label, containment
         )
+        self.suspects = CardSuspects(self._context, self.node_service, containment, self._holds)
         self._cluster_sync = ClusterSync(
             self._context, self._outcomes, self._holds, self.node_service, self._sharing_updates,
             self._intake.next_sequence, PodRights(self._tenants, setup.cluster_priority, self._budgets.spent),
@@ -128,7 +140,8 @@ class Scheduler:
         # Called by the outcomes of jobs, in this order.
         self._outcomes.on_gone = [self.node_service.gang_left]
         self._outcomes.on_held = [self._holds.watch]
-        self._outcomes.on_final = [self._holds.job_ended, self._cluster_sync.job_ended]
+        estimators = [] if self._estimators is None else [self._estimators.job_ended]
+        self._outcomes.on_final = [self._holds.job_ended, self._cluster_sync.job_ended, *estimators]
         reservations = ReservationLog(self._context)
         overruns = Overruns(self._context, reservations)
         self._pass = SchedulerPass(
@@ -139,9 +152,20 @@ class Scheduler:
         progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
         self.watcher = AgentWatcher(
-            self._context, self.node_service, self._outcomes, self._tenants, setup.rules, progress,
-            self._neighbours,
+            self._context, self.node_service,
+            HangWatcher(self._context, self._outcomes, self._tenants, setup.rules, self.suspects.suspect),
+            progress, self._neighbours, self.suspects,
         )  # fmt: skip
+
+    def _make_estimators(self, setup: Setup) -> Estimators | None:
+        if setup.estimators is None:
+            return None
+        made = Estimators(
+            self._context, self._outcomes, self._tenants, setup.read_secret, self._intake.advice, setup.estimators
+        )
+        made.on_resolved = self._holds.resolved
+        self._intake.estimators = self._holds.estimators = made
+        return made
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
@@ -166,6 +190,8 @@ class Scheduler:
         )
         self._pass.reservations.restore(self._context.state.committed_us)
         self.node_service.load()
+        self.suspects.load()
+        self._containment.restore(self._context.rows.values())
         if self._context.cluster_engine is not None:
             self._cluster_sync.load()
         self._resume(recovered)
@@ -192,6 +218,8 @@ class Scheduler:
 
     def close(self) -> None:
         """Stop deciding. Running jobs continue."""
+        if self._estimators is not None:
+            self._estimators.close()
         self._context.loop.close()
         self._context.engine.close()
         self._training.close()
@@ -211,10 +239,6 @@ class Scheduler:
     def on_broken(self, call: Callable[[], None]) -> None:
         """Call ``call`` if the scheduler cannot continue and the service must restart."""
         self._context.on_broken = call
-
-    def in_transaction(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
-        """Call ``call`` inside the transaction that stores a pass."""
-        self._context.in_transaction.append(call)
 
     def running_attempts(self) -> list[tuple[str, int, list[str]]]:
         """Job, attempt and cards of every running gang, for the agent."""
@@ -346,7 +370,8 @@ class Scheduler:
 
     def _report(self, report: Report | Sighting) -> None:
         if isinstance(report, (AttemptStarted, AttemptEnded)):
-            self._outcomes.report(report)
+            if self._estimators is None or not self._estimators.report(report):
+                self._outcomes.report(report)
         else:
             self._cluster_sync.hear(report)
 

@@ -120,8 +120,6 @@ class SchedulerPass:
             try:
                 with context.database.write() as connection:
                     numbers = unit.write(connection)
-                    for call in context.in_transaction:
-                        call(connection, unit.events)
                 break
             except StoreUnavailable as error:
                 if not context.unavailable:

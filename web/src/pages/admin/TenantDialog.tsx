@@ -19,7 +19,7 @@ interface Props {
 const NUMBERS = [
   ["guaranteed_gpus", "guaranteed"], ["limit_gpus", "limit"], ["max_pending", "maxPending"],
 ] as const;
-const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "warn", run_as: null, max_priority: "normal", may_choose_lane: false, urgent_gpu_hours: null };
+const NEW_TENANT: Body = { name: "", weight: 1, guaranteed_gpus: null, limit_gpus: null, reclaim_s: 0, max_pending: null, on_hang: "stop", run_as: null, max_priority: "normal", may_choose_lane: false, urgent_gpu_hours: null };
 
 /** The settings of a tenant, without what it used. */
 function bodyOf({ urgent_gpu_hours_used: _, ...settings }: Tenant): Body {

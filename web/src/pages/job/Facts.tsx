@@ -23,6 +23,8 @@ export function Facts({ job, cards }: { job: Job; cards: string[] }) {
     [t("attempt"), job.attempt > 0 && String(job.attempt + 1)],
     [t("preemptions"), job.preemptions > 0 && String(job.preemptions)],
     [t("retries"), job.retries_left > 0 && String(job.retries_left)],
+    [t("losses"), job.losses > 0 && String(job.losses)],
+    [t("nextAttempt"), job.next_attempt_s !== null && <Time at_s={job.next_attempt_s} />],
     [t("cards"), [nodes, cards.join(", ")].filter(Boolean).join(": ")],
     [t("result"), job.result && resultText(job.result, t)],
     [t("after"), job.after.length > 0 && job.after.map((wait) => <Link key={wait.job} href={`/jobs/${wait.job}`}>{wait.job}</Link>)],

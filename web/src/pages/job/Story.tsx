@@ -25,6 +25,7 @@ function StoryItem({ line, previous }: { line: StoryLine; previous: StoryLine | 
   const t = useTexts(text);
   const kind = kindText(line, t);
   const cause = causeText(line, t);
+  const shown = evidence(line);
   return (
     <li className={styles.line}>
       <time dateTime={new Date(line.at_s * 1000).toISOString()} title={instant(line.at_s)}>{short(line.at_s)}</time>
@@ -35,9 +36,21 @@ function StoryItem({ line, previous }: { line: StoryLine; previous: StoryLine | 
           {line.actor && <span>{t("by", { who: line.actor })}</span>}
         </p>
         {cause && <p className={styles.cause}>{cause}</p>}
+        {shown.length > 0 && (
+          <details className={styles.evidence}>
+            <summary>{t("evidence", { n: shown.length })}</summary>
+            <pre tabIndex={0}>{shown.join("\n")}</pre>
+          </details>
+        )}
       </div>
     </li>
   );
+}
+
+/** Lines of output or stacks behind a hang. Only those who may read the logs receive them. */
+function evidence(line: StoryLine): readonly string[] {
+  const data = line.data as { private?: unknown } | null;
+  return Array.isArray(data?.private) ? data.private.map(String) : [];
 }
 
 /** Time with seconds if it is today, otherwise date and time. */

@@ -16,6 +16,7 @@ import { Neighbours } from "./Neighbours";
 import { Notices } from "./Notices";
 import { Progress } from "./Progress";
 import { isOnCards, isWaiting, type Job, useJob, useStory, useWhen } from "./queries";
+import { Requests } from "./Requests";
 import { Story } from "./Story";
 import { text } from "./texts";
 import { Why } from "./Why";
@@ -48,6 +49,7 @@ function JobPanels({ job }: { job: Job }) {
           {mayReadLogs(me, job)
             ? <Logs key={job.id} job={job} />
             : <Panel title={t("logs")}><p className={styles.quiet}>{t("noLogs")}</p></Panel>}
+          <Requests job={job} />
           {job.started_s != null && <Gpus job={job} cards={cards} />}
         </div>
         <div className={styles.side}>

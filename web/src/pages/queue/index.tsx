@@ -13,6 +13,7 @@ import { useIsNarrow } from "../../ui/useIsNarrow";
 import { VirtualTable } from "../../ui/VirtualTable";
 import { ActionDialog, type Step } from "./ActionDialog";
 import { columnsOf } from "./columns";
+import { Ended } from "./Ended";
 import { FilterBar } from "./FilterBar";
 import styles from "./Queue.module.css";
 import { AS_QUEUED, type Column, filtered, nextSorting, NO_FILTER, type Row, sorted } from "./rows";
@@ -59,6 +60,7 @@ export default function QueuePage() {
         />
       )}
       {shown.length > 0 && <p className={styles.keys}>{t("keys")}</p>}
+      <Ended />
       {dialog && <ActionDialog row={dialog.row} step={dialog.step} onClose={() => setDialog(null)} />}
     </>
   );

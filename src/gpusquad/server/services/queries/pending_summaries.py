@@ -33,7 +33,7 @@ class PendingSummaries:
         for job_id in job_ids:
             row = self._context.rows.get(job_id)
             if row is not None and row.state == JobState.HELD:
-                found[job_id] = PendingSummary(None, held_for(row))
+                found[job_id] = PendingSummary(None, held_for(row, self._context))
             elif row is not None and row.state == JobState.PENDING:
                 pending.append(job_id)
         return found | (self._pending(pending, most_s) if pending else {})
@@ -62,9 +62,11 @@ def reservations_of(state: SchedulerState) -> dict[str, ReservedStart]:
     return {job_id: reserved for job_id, reserved in found if reserved is not None}
 
 
-def held_for(row: JobRow) -> list[Reason]:
+def held_for(row: JobRow, context: SchedulerContext) -> list[Reason]:
     """Why a held job is not in the queue."""
-    return [Reason(ReasonCode.HELD, text, _cure(text, row)) for text in reasons_held(row)]
+    now_us, max_losses = context.clock.now_us(), context.containment.max_losses
+    reasons = reasons_held(row, now_us, max_losses, row.id in context.estimating)
+    return [Reason(ReasonCode.HELD, text, _cure(text, row)) for text in reasons]
 
 
 def _cure(text: str, row: JobRow) -> str:

@@ -265,17 +265,17 @@ class PlanForecaster:
         self._first.set()
 
 
-def planned(state: SchedulerState) -> PlanForecast:
-    """All pending jobs of this state, replayed with the median of all run times, and with the high quantile if that is
-    fast enough."""
+def planned(state: SchedulerState, range_s: float | None = None) -> PlanForecast:
+    """All pending jobs of this state, replayed with the median of all run times, and with the high quantile if the
+    first replay took at most ``range_s`` (default: `RANGE_S`)."""
     waiting = list(state.queue)
     if not waiting:
         return PlanForecast(state.now_us)
     pending = {one.job.id for one in waiting}
-    began_s = time.thread_time()
+    began_s, most_s = time.thread_time(), RANGE_S if range_s is None else range_s
     mid = Replay(state, "mid")
     mid.run(pending, STEPS)
-    high_starts = _high_starts(state, pending) if time.thread_time() - began_s <= RANGE_S else {}
+    high_starts = _high_starts(state, pending) if time.thread_time() - began_s <= most_s else {}
     runs: list[PlannedRun] = []
     for position, one in enumerate(waiting, 1):
         start_us = mid.started.get(one.job.id)

@@ -41,9 +41,10 @@ from gpusquad.server.services.queries.plan_forecast import MAX_PENDING, PendingR
 from gpusquad.server.services.runtime.records import forecast_of, places_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.spec.model import JobSpec
-from gpusquad.store import forecasts
+from gpusquad.store import forecasts, start_forecasts
 from gpusquad.store.forecasts import ForecastRow
 from gpusquad.store.jobs import JobRow
+from gpusquad.store.start_forecasts import StartForecastRow
 
 STEPS = 2000
 """Replay steps for a query whose caller waits."""
@@ -64,13 +65,16 @@ class QueryService:
         """Forecast of the whole plan, for the queue table, summaries and the timeline."""
         self._forecasts: deque[ForecastRow] = deque(maxlen=MAX_FORECASTS)
         """Given to callers and not stored yet."""
+        self._first: dict[str, StartForecastRow] = {}
+        """First forecasts of pending jobs that are judged later."""
+        self._unstored: deque[StartForecastRow] = deque(maxlen=MAX_FORECASTS)
 
     def why(self, job_id: str) -> WhyAnswer:
         row = self._context.rows.get(job_id)
         if row is None:
             raise NotFound(f"job {job_id} has ended or does not exist")
         if row.state == JobState.HELD:
-            return WhyAnswer(None, held_for(row))
+            return WhyAnswer(None, held_for(row, self._context))
         reasons = self.forecaster.reasons()
         with self._context.lock:
             passed = passed_by(self._context.state, job_id)
@@ -153,6 +157,24 @@ class QueryService:
         with self._context.database.read() as connection:
             return record_of(connection, tenant, source, self._context.clock.now_us())
 
+    def keep_first_forecasts(self) -> None:
+        """Keep the first forecast of every pending job, so that all starts are judged and not only those that somebody
+        asked about. Call it at an interval, from one thread.
+        """
+        plan = self.forecaster.latest()
+        if plan is None:
+            return
+        with self._context.lock:
+            pending = {waiting.job.id for waiting in self._context.state.queue if waiting.attempt == 0}
+        self._first = {job_id: row for job_id, row in self._first.items() if job_id in pending}
+        for run in plan.runs:
+            if run.owner.id in pending and run.owner.id not in self._first:
+                row = StartForecastRow(run.owner.id, run.owner.tenant, plan.at_us, run.start_us, run.high_us)
+                self._first[row.job_id] = row
+                self._unstored.append(row)
+        if self._unstored:
+            self._context.loop.post(lambda: None)  # a pass stores them
+
     def record_forecasts(self, unit: UnitOfWork) -> None:
         """Inside a pass: store the forecasts given since the last pass, to compare them with the actual starts. Queries
         themselves never write."""
@@ -160,6 +182,10 @@ class QueryService:
             row = self._forecasts.popleft()
             if row.job_id in self._context.state.queue:  # otherwise it has started, and its forecasts were compared
                 unit.writes.append(partial(forecasts.add, row=row))
+        first = [self._unstored.popleft() for _ in range(len(self._unstored))]
+        waiting = [row for row in first if row.job_id in self._context.state.queue]
+        if waiting:
+            unit.writes.append(partial(start_forecasts.add, rows=waiting))
 
     def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
         if eta.start_us is None or eta.start_us >= NEVER_US:

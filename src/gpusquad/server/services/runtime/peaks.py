@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gpusquad.core.ports import TaskUsage
 from gpusquad.model.units import US_PER_S
 
 MINUTE_US = 60 * US_PER_S
@@ -22,6 +23,11 @@ class AttemptPeak:
     """The attempt was sampled from its start."""
     cpu_milli: int | None = None
     """Largest one-minute mean of one task; averaged over tasks if there are several."""
+    host_memory_bytes: int | None = None
+    """Largest main memory of one task; averaged over tasks if there are several. Memory that its processes share counts
+    for each of them."""
+    cards: int | None = None
+    """Largest number of cards on which its processes held memory."""
     minute: int = -1
     looks: int = 0
     cores: float = 0.0
@@ -45,29 +51,49 @@ class Peaks:
         used = [bytes_ for card in cards.values() if (bytes_ := _held(card, key)) is not None]
         if used:
             peak.memory_bytes = max(peak.memory_bytes or 0, *used)
+            peak.cards = max(peak.cards or 0, sum(held > 0 for held in used))
         if run.get("cpu_ratio") is not None:
             _count(peak, float(run["cpu_ratio"]) / max(1, tasks), at_us // MINUTE_US)
+        if run.get("rss_bytes"):
+            peak.host_memory_bytes = max(peak.host_memory_bytes or 0, int(run["rss_bytes"]) // max(1, tasks))
 
     def seen(self, job_id: str, attempt: int) -> int | None:
         """Peak memory on one card so far. None: no sample yet."""
         peak = self._peaks.get((job_id, attempt))
         return peak.memory_bytes if peak else None
 
+    def now(self, job_id: str, attempt: int) -> AttemptPeak:
+        """Copy of the peaks so far, with those of the current minute."""
+        peak = replace(self._peaks.get((job_id, attempt), AttemptPeak()))
+        _close_minute(peak)
+        return peak
+
     def is_whole(self, job_id: str, attempt: int) -> bool:
         """Whether the attempt was sampled from its start."""
         peak = self._peaks.get((job_id, attempt))
         return peak is None or peak.is_whole
 
-    def take(self, job_id: str, attempt: int) -> AttemptPeak:
-        """Remove and return the peaks of an attempt that ended."""
+    def take(self, job_id: str, attempt: int, usage: TaskUsage | None = None) -> AttemptPeak:
+        """Remove and return the peaks of an attempt that ended. ``usage``: as the engine measured it."""
         peak = self._peaks.pop((job_id, attempt), AttemptPeak())
         _close_minute(peak)
+        if usage is not None:
+            peak.cpu_milli = max(peak.cpu_milli or 0, usage.cpu_milli) or None
+            peak.host_memory_bytes = _host_memory(peak.host_memory_bytes, usage) or None
         return peak
 
     def forget(self, there: Collection[str]) -> None:
         """Drop all jobs but these."""
         for key in [key for key in self._peaks if key[0] not in there]:
             self._peaks.pop(key, None)
+
+
+def _host_memory(sampled_bytes: int | None, usage: TaskUsage) -> int:
+    """Samples count shared memory several times, and control groups count file caches: the smaller one is closer. A run
+    that was too short for a sample has few caches.
+    """
+    known = [found for found in (sampled_bytes, usage.group_bytes) if found]
+    return max(usage.largest_bytes, min(known, default=0))
 
 
 def _held(card: Mapping[str, Any], key: tuple[str, int]) -> int | None:

@@ -37,7 +37,7 @@ class TenantCache:
 
     def stops_hung(self, tenant: str) -> bool:
         row = self._tenants.get(tenant)
-        return row is not None and row.on_hang == "stop"
+        return row is None or row.on_hang == "stop"
 
     def urgent_budgets(self) -> dict[str, float]:
         """Urgent GPU-hours by tenant, of those with a budget."""
