@@ -20,10 +20,20 @@ from tests.canned.jobs import (
     run_time,
     story,
 )
-from tests.canned.people import rule, tenant, token, user
+from tests.canned.people import inbox_entry, rule, tenant, token, user
 from tests.canned.units import DAY_S, HOUR_S, MINUTE_S
 
 UNNOTED = {"chosen": [], "warnings": []}
+
+REQUESTS = {
+    "auto": [
+        {"field": "cpu", "value": 4, "amount": 4.0, "source": "history", "why": "3.1 cores used at most", "used": 2.9},
+        {"field": "memory", "value": None, "amount": None, "source": "default", "why": "no data", "used": None},
+    ],
+    "estimator": {"state": "done", "command": "python3 estimate.py", "fields": {"run": "2h"}, "warning": "",
+                  "took_s": 1.5, "cached": False},
+    "used": {"attempt": 0, "gpus": None, "gpu_memory": 3 << 30, "cpu": 2.9, "memory": 5 << 30},
+}  # fmt: skip
 
 
 def canned(now_s: float) -> dict[tuple[str, str], Any]:
@@ -72,8 +82,9 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
     return {
         ("GET", "/jobs"): {"items": [as_job(view) for view in (*runs, *waits, *ended)], "next": None},
         ("POST", "/jobs"): {"group": None, "jobs": [as_job(one)], **UNNOTED},
-        **{("GET", f"/jobs/{view['id']}"): as_job(view) | {"run_record": RECORD} for view in (*runs, *waits, *ended)},
-        ("GET", "/jobs/llama-finetune"): as_job(one) | {"run_record": None},
+        **{("GET", f"/jobs/{view['id']}"): as_job(view) | REQUESTS | {"run_record": RECORD}
+           for view in (*runs, *waits, *ended)},
+        ("GET", "/jobs/llama-finetune"): as_job(one) | REQUESTS | {"run_record": None},
         ("GET", "/pods/vision/llama-finetune-0/job"): as_job(one),
         ("PATCH", "/jobs/llama-finetune"): as_job(one) | {"priority": "high", "memory": None},
         ("POST", "/jobs/llama-finetune/cancel"): as_job(one) | {"state": "cancelled", "ended_s": now_s},
@@ -156,6 +167,13 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
             "id": 9, "rule": 4, "job": job_id(8), "kind": "failed", "title": "diverged failed", "tries": 8,
             "next_s": now_s, "state": "dead", "error": "the channel answered 410", "created_s": now_s - HOUR_S,
         }], "next": None},
+        ("GET", "/inbox"): {"items": [
+            inbox_entry(now_s, 3, "diverged has failed", kind="failed", job=job_id(8)),
+            inbox_entry(now_s, 2, "sweep: 412 of 412 jobs ended: 400 succeeded, 12 failed", kind="failed", count=412,
+                        group="g1", jobs=412, ends={"succeeded": 400, "failed": 12}, state=None, reason=None,
+                        failed=[{"id": job_id(9), "name": "sweep-7"}], read=True),
+        ], "next": None, "unread": 1},
+        ("POST", "/inbox/read"): {"marked": 1, "unread": 0},
         ("POST", "/notices/9/retry"): {"ok": True}, ("POST", "/notices/test"): {"ok": True, "error": ""},
         ("GET", "/predictions"): predictions(now_s),
         ("GET", "/healthz"): {"ok": True, "reason": ""}, ("GET", "/readyz"): {"ok": True, "reason": ""},

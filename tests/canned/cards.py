@@ -28,7 +28,7 @@ def _node(name: str, now_s: float) -> dict[str, Any]:
     cards = [
         {"id": f"{name}/{index}", "uuid": f"GPU-{name}-{index}", "model": "NVIDIA H100 80GB HBM3", "index": index,
          "memory_bytes": 80 * GIB, "state": "free", "cause": "", "jobs": [], "simulated": False,
-         "sample": sample(now_s, index)}
+         "sample": sample(now_s, index), "self_test": None}
         for index in range(8)
     ]  # fmt: skip
     return {

@@ -7,6 +7,11 @@ from typing import Any
 from tests.canned.jobs import HOSTILE, job_id
 from tests.canned.units import DAY_S, GIB
 
+WAITS = {
+    "count": 80, "within_10min": 0.71, "within_factor_2": 0.62, "within_p50": 0.55, "within_p90": 0.88,
+    "median_error_s": 240.0, "median_wait_s": 1500.0,
+}  # fmt: skip
+
 
 def predictions(now_s: float) -> dict[str, Any]:
     judged = {
@@ -21,6 +26,7 @@ def predictions(now_s: float) -> dict[str, Any]:
                         for level in (0.1, 0.5, 0.9)],
         "points": [{"source": "history", "predicted_s": 60.0 * n, "truth_s": 66.0 * n} for n in range(5)],
         "starts": starts(now_s),
+        "waits": {"total": WAITS | {"key": ""}, "tenants": [WAITS | {"key": "vision"}]},
     }  # fmt: skip
 
 

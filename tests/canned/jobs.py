@@ -23,7 +23,7 @@ def job(now_s: float, number: int, name: str, state: str = "pending", **more: An
         "started_s": now_s - HOUR_S if runs else None, "ended_s": None, "cause": "",
         "placement": [{"task": 0, "node": "n0", "cards": ["n0/0", "n0/1"]}] if runs else [],
         "result": None, "progress": None, "forecast": run_time(5400.0, 9000.0, "history"),
-        "retries_left": 0, "preemptions": 0, "after": [],
+        "retries_left": 0, "preemptions": 0, "after": [], "losses": 0, "next_attempt_s": None,
     }  # fmt: skip
     return view | more
 

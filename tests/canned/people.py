@@ -9,7 +9,7 @@ from tests.canned.units import DAY_S
 
 def tenant(name: str, weight: float, limit: int | None) -> dict[str, Any]:
     return {"name": name, "weight": weight, "guaranteed_gpus": 4, "limit_gpus": limit, "reclaim_s": 60.0,
-            "max_pending": None, "on_hang": "warn", "run_as": None, "max_priority": "normal",
+            "max_pending": None, "on_hang": "stop", "run_as": None, "max_priority": "normal",
             "may_choose_lane": False, "urgent_gpu_hours": None, "urgent_gpu_hours_used": 0.0}  # fmt: skip
 
 
@@ -26,3 +26,11 @@ def token(now_s: float) -> dict[str, Any]:
 def rule(now_s: float) -> dict[str, Any]:
     return {"id": 4, "user": "ana", "kinds": ["failed", "hung"], "url": "slack://***", "label": "team channel",
             "created_s": now_s - DAY_S}  # fmt: skip
+
+
+def inbox_entry(now_s: float, number: int, title: str, **fields: Any) -> dict[str, Any]:
+    usual = {"id": number, "kind": "finished", "job": None, "group": None, "name": "diverged", "state": "failed",
+             "reason": {"code": "exit_code", "text": "exit code 1"}, "count": 1, "ends": None, "jobs": None,
+             "failed": [], "title": title, "body": f"{title}\nWhat to do: Nothing.", "first_s": now_s - 60,
+             "at_s": now_s - 60, "read": False}  # fmt: skip
+    return usual | fields

@@ -11,6 +11,7 @@ TABLES = [
     ("window", "list"), ("policy",), ("policy", "show"), ("policy", "history"), ("policy", "preview", "fair"),
     ("token",), ("token", "list"), ("tenant",), ("tenant", "list"), ("user",), ("user", "list"), ("secret",),
     ("secret", "list"), ("notify",), ("notify", "list"), ("notify", "failed"), ("status",), ("top", "--once"),
+    ("inbox",), ("inbox", "--unread"), ("inbox", "--all"), ("inbox", "--read"),
     ("why", "llama-finetune"), ("when", "llama-finetune"), ("story", "llama-finetune"),
     ("resubmit", "llama-finetune"), ("hold", "llama-finetune"), ("release", "llama-finetune"),
     ("update", "llama-finetune", "-p", "high"), ("cancel", "llama-finetune"), ("drain", "n1"), ("undrain", "n1"),
@@ -111,7 +112,7 @@ def test_a_tenant_keeps_what_is_not_given(service, gsq):
     gsq("tenant", "set", "vision", "--weight", "3", "--limit", "none", "--reclaim", "2min")
     assert body(service, "PUT", "/tenants/vision") == {
         "weight": 3.0, "guaranteed_gpus": 4, "limit_gpus": None, "reclaim_s": 120.0, "max_pending": None,
-        "on_hang": "warn", "run_as": None, "max_priority": "normal", "may_choose_lane": False,
+        "on_hang": "stop", "run_as": None, "max_priority": "normal", "may_choose_lane": False,
         "urgent_gpu_hours": None,
     }  # fmt: skip
     assert "'many' is not a number" in gsq("tenant", "set", "vision", "--limit", "many", code=2).stderr
@@ -332,3 +333,15 @@ def test_the_schema_needs_no_service(gsq, monkeypatch, tmp_path):
     monkeypatch.delenv("GPUSQUAD_URL", raising=False)
     monkeypatch.setenv("GPUSQUAD_HOME", str(tmp_path))
     assert "properties" in json.loads(gsq("schema").stdout)
+
+
+def test_attainment_that_nobody_reports_is_shown_as_unknown(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = "/cards/0"
+    card = canned(1.7e9)["GET", path]
+    assert "97.2 %" in gsq("policy", "show", "--card", "0").stdout
+    card["now"]["tenants"][0]["attainment_ratio"] = None
+    service.set_answers("GET", path, card)
+    shown = gsq("policy", "show", "--card", "0").stdout
+    assert "unknown" in shown
+    assert "97.2 %" not in shown

@@ -19,6 +19,12 @@ def test_tables_by_tenant_and_source(service, gsq):
     assert "\x1b" not in shown
 
 
+def test_start_forecasts_are_shown_by_tenant(service, gsq):
+    shown = gsq("predictions").stdout
+    assert re.search(r"vision +80 +71 % +62 % +55 % +88 % +4 min +25 min", shown)
+    assert "three of four jobs" in shown
+
+
 def test_nothing_yet(service, gsq):
     empty = {"since_s": 0.0, "count": 0, "tenants": [], "sources": [], "calibration": [], "points": []}
     service.set_answers("GET", "/predictions", empty)

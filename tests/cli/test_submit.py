@@ -202,7 +202,7 @@ def test_refused(service, gsq, status, code):
     [
         (("--estimate", "soon"), "file.estimate", "--estimate"),
         (("--share-sm", "2"), "file.share.sm", "--share-sm"),
-        (("--tasks", "9"), "file.count", "--tasks"),
+        (("--tasks", "9"), "file.count", "--count"),
         (("--gpu-model", "\t"), "file.gpu_model[0]", "--gpu-model"),
         (("--checkpoint-every", "x"), "file.checkpoint.every", "--checkpoint-every"),
         (("--env", "A=1"), "file.env.A", "--env A"),
@@ -309,3 +309,9 @@ def test_a_busy_service_is_asked_again_with_the_same_key(service, gsq):
     service.set_answers("POST", "/jobs", error(503, "unavailable", "busy", Retry_After="0"), one)
     gsq("submit", "-q", "-g", 1, "--", "true")
     assert len({request.headers["idempotency-key"] for request in service.requests_to("POST", "/jobs")}) == 1
+
+
+@pytest.mark.parametrize("option", ["--count", "--tasks", "-t"])
+def test_number_of_tasks_is_sent_as_count(service, gsq, option):
+    gsq("submit", option, 3, "--gpus", 1, "--", "true")
+    assert sent(service)["file"]["count"] == 3

@@ -61,6 +61,8 @@ CALLS = {
     "secrets.names": lambda c: c.secrets.names("vision"),
     "secrets.set": lambda c: c.secrets.set("WANDB_API_KEY", "x", "vision"),
     "secrets.remove": lambda c: c.secrets.remove("WANDB_API_KEY", "vision"),
+    "inbox.entries": lambda c: c.inbox.entries(unread=True, after=3),
+    "inbox.read": lambda c: c.inbox.read([3], up_to=2),
     "notices.rules": lambda c: c.notices.rules(),
     "notices.add": lambda c: c.notices.add("slack://x", ["failed"], "l"),
     "notices.remove": lambda c: c.notices.remove(4),
@@ -81,7 +83,14 @@ def test_every_method_is_tried_here(client):
         for method in vars(type(group))
         if not method.startswith("_")
     }
-    elsewhere = {"logs.read_all", "logs.stream", "events.follow", "events.pulse", "health.has_dashboard"}
+    elsewhere = {
+        "logs.read_all",
+        "logs.stream",
+        "events.follow",
+        "events.pulse",
+        "inbox.follow",
+        "health.has_dashboard",
+    }
     assert methods - elsewhere == CALLS.keys()
 
 

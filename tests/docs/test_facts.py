@@ -14,6 +14,7 @@ from gpusquad.cli import _exit
 from gpusquad.cli._verbs import verbs
 from gpusquad.core.hang.hang import HangRules
 from gpusquad.core.ports import Launch, TaskLaunch
+from gpusquad.engines.frameworks import Gang
 from gpusquad.engines.local import environment
 from gpusquad.server.app import PREFIX, all_routes
 from gpusquad.spec.job_parts import (
@@ -69,10 +70,25 @@ def test_job_files_page_lists_every_field() -> None:
 def test_job_files_page_lists_exactly_the_variables_of_a_task() -> None:
     task = TaskLaunch(0, "task", 0, "gpu1", ("SIM-0",), ("true",))
     launch = Launch("job", 0, "", "default", "ann", (task,), "", 1.0, simulated=True)
-    found = environment.variables(launch, task, Path("home"), [1, 2], {}, str)
+    gang = environment.gang_of(launch, Path("home"), [1, 2])
+    found = environment.variables(launch, task, Path("home"), gang, {}, str)
     documented = [word for word in words_in_backticks("job-files.md") if re.fullmatch(r"[A-Z][A-Z_]+", word)]
     own = {word for word in documented if word in found or word.startswith(("GPUSQUAD_", "CUDA_", "NVIDIA_"))}
+    own -= {"CUDA_HOME"}  # passed on from the service
     assert own - {"GPUSQUAD_"} == set(found)
+
+
+def test_frameworks_page_lists_exactly_the_variables_of_a_gang() -> None:
+    tasks = [
+        TaskLaunch(rank, "task", rank, "gpu1", cards, ("true",)) for rank, cards in enumerate((("a",), ("b", "c")))
+    ]
+    launch = Launch("job", 0, "", "default", "ann", tuple(tasks), "", 1.0)
+    gang = environment.gang_of(launch, Path("home"), [1, 2, 3])
+    assert isinstance(gang, Gang)
+    found = {name for rank in (0, 1) for name in gang.variables(rank)}
+    page = (GUIDE / "frameworks.md").read_text("utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 4]
+    assert {name for line in table for name in re.findall(r"`([A-Z][A-Z_]+)`", line.split("|")[1])} == found
 
 
 def test_command_line_page_lists_every_verb() -> None:

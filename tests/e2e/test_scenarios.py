@@ -50,6 +50,20 @@ sleep 600
     assert [service.text(job_id, rank).split()[1] for rank in range(4)] == ["0", "1", "2", "3"]
 
 
+def test_elastic_job_of_one_task_gets_the_environment_of_a_gang(service: RunningService) -> None:
+    """Its program is written for a gang, so it expects a rank. The program of a single task must not find one."""
+    command = 'echo "rank=$RANK of=$WORLD_SIZE"'
+    holder = service.submit(name="holds", gpus=7, command="while [ ! -e go ]; do sleep 0.05; done")
+    service.wait(holder, "running")
+    elastic = service.submit(name="elastic", min=1, count=2, max=2, command=command)
+    assert service.wait(elastic)["state"] == "succeeded"
+    assert service.text(elastic) == "rank=0 of=1\n"
+    single = service.submit(name="single", command=command)
+    assert service.wait(single)["state"] == "succeeded"
+    assert service.text(single) == "rank= of=\n"
+    (service.home / "go").touch()
+
+
 def test_gang_starts_no_task_when_one_command_does_not_exist(service: RunningService) -> None:
     roles = [
         {"name": "good", "gpus": 1, "command": "touch ran"},
@@ -77,13 +91,16 @@ def test_sweep_runs_all_its_jobs(service: RunningService) -> None:
 
 def test_hung_job_is_reported_and_stopped(make_service) -> None:
     service = make_service(config=HANG_CONFIG)
-    service.client.people.set_tenant("default", {"on_hang": "stop"})
-    job_id = service.submit(name="hangs", command="echo working; sleep 600")
+    code = "import threading; lock = threading.Lock(); lock.acquire(); print('working', flush=True); lock.acquire()"
+    job_id = service.submit(name="hangs", command=[sys.executable, "-c", code])
     job = service.wait(job_id)
     assert job["state"] == "failed"
     assert "silent" in job["cause"]
+    assert "waits for a lock" in job["cause"]
     events = service.kinds(job_id)
     assert events.index("hung") < events.index("stopping") < events.index("failed")
+    stop = next(event for event in service.client.jobs.story(job_id) if (event["data"] or {}).get("action") == "stop")
+    assert any("Thread" in line for line in stop["data"]["private"]), "the stack of each thread"
 
 
 def test_preempted_job_continues_from_its_checkpoint(service: RunningService, repository: Path) -> None:

@@ -244,12 +244,16 @@ def test_gang_runs_on_a_real_node():
     need_node()
     with ControlPlane(Settings(real_node=True)) as plane, agent_on(plane, 4), cli_on(plane, "real") as cli:
         cli.run("secret", "set", "KEY", text="open sesame")
-        script = 'echo "rank $RANK of $WORLD_SIZE on $MASTER_ADDR"; echo "$KEY $(id -u)"; sleep 2; echo bye'
+        script = 'echo "rank $RANK of $WORLD_SIZE on $MASTER_ADDR"; echo "$KEY $(id -u)"; sleep 2'
+        script += '; cat "$GPUSQUAD_HOSTFILE"; echo bye'
         common = ("--image", IMAGE, "--gpus", "1", "-q")
         gang = cli.run("submit", "--tasks", "2", "--name", "gang", "--secret", "KEY", *common, "--", "sh", "-c", script)
         followed = cli.run("logs", gang, "--follow", "--task", "1")
         assert followed.startswith("rank 1 of 2 on gang-")
-        assert followed.splitlines()[1:] == ["open sesame 0", "bye"]
+        _, secret, *hosts, bye = followed.splitlines()
+        assert (secret, bye) == ("open sesame 0", "bye")
+        assert [host.split()[1] for host in hosts] == ["slots=1", "slots=1"]
+        assert followed.split()[5] == hosts[0].split()[0], "rank 0 is the first host"
         cli.until(gang, "succeeded")
         first = cli.run("logs", gang, "--task", "0")
         assert first.splitlines()[0].startswith("rank 0 of 2")

@@ -68,9 +68,14 @@ def cluster() -> Iterator[ReportingCluster]:
         token = plane.folder / "agent-token"
         token.write_text(token_of(plane, "gpusquad-agent", "gpusquad"))
         cli = exits.enter_context(cli_on(plane, "reports-home", CONFIG))
-        cli.run("tenant", "set", "default", "--on-hang", "stop")
         url = json.loads((cli.home / "server.json").read_text())["url"]
-        more = (f"--server={url}", f"--server-token={token}", "--report-every=0.5", f"--pod-logs={plane.folder}/pods")
+        more = (
+            f"--server={url}",
+            f"--server-token={token}",
+            "--report-every=0.5",
+            "--quiet-after=1",
+            f"--pod-logs={plane.folder}/pods",
+        )
         agent = exits.enter_context(agent_on(plane, 4, more=more))
         yield ReportingCluster(plane, cli, agent, url, token)
 
@@ -87,7 +92,7 @@ def test_hung_job_is_stopped_and_working_jobs_continue(cluster: ReportingCluster
     plane, cli = cluster.plane, cluster.cli
     busy = start_pod(plane, "while :; do :; done")
     printing = start_pod(plane, "n=0; while :; do n=$((n+1)); echo step $n/1000; sleep 1; done")
-    idle = start_pod(plane, "echo begin; exec sleep 1000")
+    idle = start_pod(plane, "echo begin; mkfifo /tmp/pipe; read line </tmp/pipe")
     wait_for(plane, [busy, printing, idle], ["Running"])
     jobs = {name: job_of(cluster, name) for name in (busy, printing, idle)}
     plane.admin.until(PODS, lambda pods: idle not in {pod["metadata"]["name"] for pod in pods}, timeout_s=WAIT_S)

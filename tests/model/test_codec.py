@@ -103,6 +103,7 @@ def jobs(draw) -> Job:
         expected=draw(optional(offline_estimates())),
         held_until_us=draw(optional(times)),
         ran_before_us=draw(times),
+        avoid_cards=tuple(draw(st.lists(names, max_size=3))),
     )
 
 

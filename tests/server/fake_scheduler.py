@@ -63,6 +63,8 @@ class FakeScheduler:
         self._windows: dict[str, WindowStatus] = {}
         self._marks: dict[str, str] = {}
         self._policy = PolicyStatus(0, "fifo", "fifo", "easy", "binpack", {"by": "none"}, MODES, 0, "")
+        self.doubted: list[str] = []
+        """Cards that their agents shall test."""
         self.fail: Exception | None = None
         """Raised by every call while it is set."""
         self.gate: threading.Event | None = None
@@ -70,11 +72,14 @@ class FakeScheduler:
         self.is_ready = True
         self.tenants_read = 0
 
+    def wanted(self) -> list[str]:
+        return self.doubted
+
     @property
     def queries(self) -> FakeScheduler:
         return self
 
-    node_service = policy_service = queries
+    node_service = policy_service = suspects = queries
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -108,6 +108,8 @@ class FakeNotices:
     def wake(self) -> None:
         self.woken += 1
 
+    def settle(self) -> None: ...
+
 
 @dataclass
 class Rig:

@@ -85,9 +85,14 @@ def agents(rig: Rig) -> AgentApi:
 
 def test_report_of_the_agents_own_node_is_accepted(agents: AgentApi):
     answer = agents.post()
-    assert (answer.status_code, answer.json()) == (200, {"ok": True, "divide": {"a/0": "equal"}})
+    assert (answer.status_code, answer.json()) == (200, {"ok": True, "divide": {"a/0": "equal"}, "tests": []})
     assert list(agents.reports._last) == ["a"]
     assert agents.report_counts() == {("taken",): 1, ("refused",): 0}
+
+
+def test_answer_names_the_suspected_cards_of_the_node(agents: AgentApi, rig: Rig):
+    rig.services.scheduler.doubted = ["a/0", "b/0"]  # type: ignore[attr-defined]
+    assert agents.post().json()["tests"] == ["a/0"]
 
 
 def test_answer_has_the_divide_policies_and_reports_have_their_status(agents: AgentApi, rig: Rig):

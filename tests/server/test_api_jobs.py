@@ -33,7 +33,12 @@ def test_submission_returns_the_job(rig: Rig) -> None:
     assert accepted["group"] is None
     job = accepted["jobs"][0]
     assert (job["name"], job["state"], job["tasks"], job["gpus"], job["user"]) == ("first", "pending", 3, 3, "ann")
-    assert rig.get(f"jobs/{job['id']}").json() == job | {"run_record": None}
+    assert rig.get(f"jobs/{job['id']}").json() == job | {
+        "run_record": None,
+        "auto": [],
+        "estimator": None,
+        "used": None,
+    }
 
 
 def test_share_is_shown_as_requested(rig: Rig) -> None:

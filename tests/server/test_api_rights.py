@@ -74,6 +74,8 @@ TABLE = {
     "GET /secrets": MEMBER,
     "PUT /secrets/{name}": MEMBER,
     "DELETE /secrets/{name}": MEMBER,
+    "GET /inbox": READ,
+    "POST /inbox/read": READ,
     "GET /notices/rules": READ,
     "POST /notices/rules": MEMBER,
     "DELETE /notices/rules/{rule}": MEMBER,

@@ -14,7 +14,7 @@ from gpusquad.cli import dashboard
 from tests.web.browser import save_screenshot, violations
 from tests.web.visit import address, admin_token, log_in, new_user
 
-PAGES = ("Cluster", "Queue", "Timeline", "Submit", "Policy", "Interference", "Predictions", "Admin")
+PAGES = ("Cluster", "Queue", "Inbox", "Timeline", "Submit", "Policy", "Interference", "Predictions", "Admin")
 
 
 def test_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: RunningService) -> None:

@@ -196,3 +196,17 @@ def test_job_page_works_on_a_phone_and_in_korean(
     page.reload()
     expect(page.get_by_role("region", name="로그", exact=True)).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_automatic_requests_are_shown_beside_what_was_used(page: Any, service: RunningService) -> None:
+    expect_by = {"by": """echo '{"cpu": 1, "host_memory": "300MiB"}'"""}
+    job_id = service.submit(name="open", gpus=0, cpu="auto", memory="auto", expect=expect_by, command="true")
+    service.wait(job_id)
+    log_in(page, service, path=f"/jobs/{job_id}")
+    table = page.get_by_role("group", name="Automatic requests")
+    row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name="memory", exact=True))
+    expect(row).to_contain_text("384MiB")
+    expect(row).to_contain_text("offline estimate")
+    expect(page.get_by_text("host_memory: 300MiB")).to_be_visible()
+    assert violations(page) == []
+    save_screenshot(page, "job-auto")

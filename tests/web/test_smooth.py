@@ -93,7 +93,7 @@ def test_queue_of_ten_thousand_jobs_stays_smooth(page: Any, large_service: Runni
             page.mouse.wheel(0, 4000 if step % 2 else 700)
             page.wait_for_timeout(100)
         page.get_by_role("searchbox").fill("train-0-99")
-        expect(page.get_by_role("row")).to_have_count(12)
+        expect(page.get_by_role("table").first.get_by_role("row")).to_have_count(12)
         page.get_by_role("searchbox").fill("")
         page.get_by_role("button", name="Job", exact=True).click()
         page.wait_for_timeout(3000)

@@ -8,7 +8,8 @@ from gpusquad.model.cluster import GIB
 from gpusquad.model.prediction import certain
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict
-from gpusquad.server.services.jobs.advice import Advice, cards_of
+from gpusquad.server.services.jobs.advice import Advice
+from gpusquad.server.services.jobs.eligible_nodes import room_of
 from gpusquad.spec.check import check
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.expand import expand
@@ -32,7 +33,7 @@ def story(world: World, job_id: str, *kinds: str) -> list[EventRow]:
 
 
 def advise(world: World, advice: Advice | None = None, *, is_open: bool = False, **file):
-    advice = advice or Advice(world.database, lambda: cards_of(EIGHT))
+    advice = advice or Advice(world.database, lambda: room_of(EIGHT))
     spec = expand(check({"command": ["true"], "gpus": 1} | file))[0]
     job = to_job(spec, "-", world.clock.at_us, "default", "ada")
     return advice.recommend(job, certain(50 * SECOND_US, "user"), is_open=is_open)
@@ -77,7 +78,7 @@ def test_gpus_are_advised_by_run_times_of_each_size(world: World) -> None:
 
 
 def test_advice_includes_runs_that_end_later(world: World) -> None:
-    advice = Advice(world.database, lambda: cards_of(EIGHT))
+    advice = Advice(world.database, lambda: room_of(EIGHT))
     assert advise(world, advice, name="a").known.group is None
     run(world, "a")
     assert len(advise(world, advice, name="a").known.runs) == 1
@@ -115,9 +116,9 @@ def test_auto_is_chosen_by_past_runs(world: World) -> None:
     assert (row.gpus, row.spec["gpus"], row.core["gpus"]) == (2, 2, 2)
     assert 20 < int(row.spec["gpu_memory"].removesuffix("GiB")) <= 30
     gpus, memory = story(world, job_id, "advised")
-    assert gpus.data == {"gpus": 2}
+    assert gpus.data == {"gpus": 2, "source": "history"}
     assert gpus.cause == "gpus: 2 (6 of the 8 cards were idle in the last 3 runs)"
-    assert memory.data == {"gpu_memory": row.spec["gpu_memory"]}
+    assert memory.data == {"gpu_memory": row.spec["gpu_memory"], "source": "history"}
     assert "3 runs of vgg by ada" in memory.cause
 
 
@@ -168,7 +169,7 @@ def test_what_if_uses_the_number_of_gpus_that_auto_would_choose(world: World) ->
 
 def test_sweep_reads_past_runs_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     run(world, "vgg-run1", 4)
-    advice = world.scheduler._intake._advice
+    advice = world.scheduler._intake.advice
     calls: list[None] = []
     catch_up = advice._catch_up
     monkeypatch.setattr(advice, "_catch_up", lambda: calls.append(catch_up()))
@@ -207,7 +208,6 @@ def test_offline_estimate_in_the_job_file_is_enough_for_a_warning(world: World) 
 
 
 def test_advice_is_recorded_in_the_transaction_of_the_submission(world: World) -> None:
-    kinds: list[str] = []
-    world.scheduler.in_transaction(lambda connection, batch: kinds.extend(event.kind for event in batch))
-    world.submit(name="new", **OPEN)
-    assert kinds == ["pending", "advised", "advised"]
+    job_id = world.submit(name="new", **OPEN)
+    with world.database.read() as c:
+        assert [event.kind for event in events.of_job(c, job_id)] == ["pending", "advised", "advised"]

@@ -257,7 +257,7 @@ class Gang:
             self.world.at(self.world.clock.at_us + TICK_S * SECOND_US)
             for node, ratio in busy.items():
                 cards = self.cards[node]
-                runs = [task_report(*cards, job=self.job, attempt=0, gpu_ratio=ratio)]
+                runs = [task_report(*cards, job=self.job, attempt=0, gpu_ratio=ratio, waits="stuck")]
                 self.reports.take(node, report(*cards, busy=ratio, runs=runs))
             self.reports.step()
             self.world.settle()

@@ -179,7 +179,7 @@ def test_retried_submission_has_the_same_marks(cluster: Cluster):
     for _ in range(2):
         with pytest.raises(Unavailable):
             cluster.scheduler.submit(specs, ADA, None, "key")
-        settled = cluster.scheduler._intake._advice.settle(
+        settled = cluster.scheduler._intake.advice.settle(
             specs, [cluster.scheduler._intake._job(spec, ADA, 0) for spec in specs]
         )
         marks.append([request.mark for request in cluster.scheduler._submissions.requests(settled, "group")])  # type: ignore[union-attr]

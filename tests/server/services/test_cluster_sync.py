@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from gpusquad.core.observed import GangFound, TaskLocation
+from gpusquad.core.ports import AttemptEnded
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Slo
 from gpusquad.model.sharing_params import SharingParams
-from gpusquad.store import people
-from gpusquad.store.people import TenantRow
+from gpusquad.server.notify.feed import NoticeFeed
+from gpusquad.store import inbox, people
+from gpusquad.store.people import TenantRow, UserRow
 from tests.server.services.test_cluster_submissions import Cluster
 
 
@@ -104,3 +106,29 @@ def test_pods_recreated_during_a_restart_keep_submit_time_and_deadline(cluster: 
     cluster.scheduler = cluster.make()
     cluster.report(GangFound(replace(job, priority="high", submitted_us=105, slo=Slo(deadline_us=107))))
     assert cluster.scheduler._context.job("second") == replace(job, priority="high")
+
+
+@pytest.mark.parametrize(
+    ("owner", "expected"), [("ann", {"ann"}), ("default", {"ann", "bob"}), ("eve", {"ann", "bob"})]
+)
+def test_users_of_the_namespace_get_notices_of_adopted_pods(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, owner: str, expected: set[str]
+):
+    """Without an annotation, the user of a pod is its namespace. It may also name somebody of another tenant."""
+    with cluster.database.write() as c:
+        people.put_tenant(c, TenantRow("nlp"))
+        for name, tenant in (("ann", "default"), ("bob", "default"), ("eve", "nlp")):
+            people.put_user(c, UserRow(name, tenant))
+    feed = NoticeFeed(cluster.database)
+    feed.step()
+    monkeypatch.setattr(cluster.engine, "resume", lambda *_: None)
+    found = found_on("first", "n0/1")
+    cluster.report(replace(found, job=replace(found.job, tenant="default", user=owner)))
+    cluster.engine.report(AttemptEnded("first", 0, "failed", "pod worker-0 ended with exit code 1"))
+    cluster.settle()
+    while feed.step():
+        pass
+    with cluster.database.read() as c:
+        found_titles = {name: [row.title for row in inbox.page(c, name).items] for name in ("ann", "bob", "eve")}
+    assert {name for name, titles in found_titles.items() if titles} == expected
+    assert found_titles["ann"] == ["first has failed"]

@@ -8,6 +8,9 @@ from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles
 from gpusquad.predict.base import OnlinePredictor
 from gpusquad.server.answers import Who
+from gpusquad.server.services.jobs.overruns import Overruns
+from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.store import events, people
 from gpusquad.store.people import TenantRow, UserRow
 from tests.server.services.world import ADA, SECOND_US, World
@@ -45,12 +48,39 @@ def pass_minutes(world: World, minutes: int) -> None:
 
 def test_run_past_its_p90_gets_an_overrun_event_with_the_new_end(world: World) -> None:
     job_id = world.submit(gpus=2, estimate=600)
-    pass_minutes(world, 20)
-    assert story(world, job_id, "overrun") == []  # within the prediction
-    world.at(21 * MINUTE_US)
-    assert story(world, job_id, "overrun") == [
-        "runs longer than predicted: now expected to end at 1970-01-01 00:30 UTC, in 9m"
-    ]
+    pass_minutes(world, 24)
+    assert story(world, job_id, "overrun") == []  # within the prediction and a quarter of it
+    pass_minutes(world, 40)
+    assert len(story(world, job_id, "overrun")) == 1
+    assert story(world, job_id, "overrun")[0].startswith("runs longer than predicted: now expected to end at ")
+
+
+def test_run_that_is_over_its_prediction_by_seconds_is_no_news(world: World) -> None:
+    job_id = world.submit(gpus=2, estimate=1)
+    for second in range(60):
+        world.at(second * SECOND_US + 1)
+    assert story(world, job_id, "overrun") == []
+    for second in range(60, 300):
+        world.at(second * SECOND_US + 1)
+    assert story(world, job_id, "overrun")
+    with world.database.read() as c:
+        first, *_ = [row for row in events.of_job(c, job_id) if row.kind == "overrun"]
+    assert first.data is not None
+    assert first.data["ran_us"] >= 62 * SECOND_US
+
+
+def test_run_that_is_late_by_seconds_is_not_blamed_for_the_delay_of_another(world: World) -> None:
+    """A start moves for several causes, of which the last one is blamed."""
+    running = world.submit(gpus=2, estimate=600)
+    world.at(0)
+    context = world.scheduler._context
+    reservations = ReservationLog(context)
+    for late_us, expected in ((9 * SECOND_US, 0), (10 * SECOND_US, 1)):
+        context.state.later_ends[running] = 600 * SECOND_US + late_us
+        reservations.blamed = {running}
+        unit = UnitOfWork(world.clock.at_us, context.rows)
+        Overruns(context, reservations).record(unit)
+        assert [one.kind for one in unit.events].count("overrun") == expected
 
 
 def test_overrun_events_are_not_repeated_in_every_cycle(world: World) -> None:

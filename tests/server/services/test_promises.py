@@ -8,7 +8,8 @@ import pytest
 
 from gpusquad.server.answers import JobChange, Who
 from gpusquad.server.services.queries.start_report import start_report
-from gpusquad.store import promises
+from gpusquad.store import events, promises
+from gpusquad.store.events import EventRow
 from gpusquad.store.promises import PromiseRow
 from tests.server.services.world import ADA, SECOND_US, World, kinds
 
@@ -177,3 +178,38 @@ def test_jobs_of_other_tenants_are_not_named() -> None:
     assert (late["cause"], late["cause_job"], late["cause_user"]) == ("guest_overstayed", None, None)
     [late] = start_report([row], ADA)["latest"]
     assert (late["cause_job"], late["cause_user"], late["cause_tenant"]) == ("g", "bob", "b")
+
+
+def late_events(world: World, job_id: str) -> list[EventRow]:
+    with world.database.read() as c:
+        return [event for event in events.of_job(c, job_id) if event.kind == "start_late"]
+
+
+def test_reservation_that_has_passed_is_reported_once_with_its_cause(world: World) -> None:
+    run(world, "ahead", 6, 100, 2000)
+    head = run(world, "head", 8, 50, 50)
+    play(world, 155)
+    assert late_events(world, head) == [], "it is not late by more than a minute yet"
+    play(world, 1500)
+    (event,) = late_events(world, head)
+    assert 160 * SECOND_US < event.at_us <= 240 * SECOND_US
+    assert "was to start by 1970-01-01 00:01 UTC, now expected at" in event.cause
+    assert event.data is not None
+    assert (event.data["before_us"], event.data["code"]) == (100 * SECOND_US, "ahead_overran")
+
+
+def test_late_start_is_not_reported_again_after_a_restart(world: World) -> None:
+    run(world, "ahead", 6, 100, 2000)
+    head = run(world, "head", 8, 50, 50)
+    play(world, 1000)
+    assert len(late_events(world, head)) == 1
+    world.scheduler = world.make()
+    play(world, 1500)
+    assert len(late_events(world, head)) == 1
+
+
+def test_job_that_starts_by_its_reservation_is_not_reported(world: World) -> None:
+    run(world, "ahead", 6, 100, 100)
+    head = run(world, "head", 8, 50, 50)
+    play(world, 1000)
+    assert late_events(world, head) == []

@@ -193,13 +193,56 @@ def test_hung_job_is_reported_and_then_stopped_by_the_tenants_rule(tmp_path, dat
     job_id = world.submit(name="hung", gpus=1, estimate=10_000)
     world.settle()
     for at_s in range(0, 120, 5):
-        run = {"job": job_id, "attempt": 0, "last_output_us": 0, "cpu_ratio": 0.0, "gpu_ratio": 0.0}
+        run = {"job": job_id, "attempt": 0, "last_output_us": 0, "cpu_ratio": 0.0, "gpu_ratio": 0.0, "waits": "stuck"}
         send_sample(world, at_s * SECOND_US, runs=[run])
     row = world.scheduler.row(job_id)
     assert row.state == "failed"
     assert "silent" in row.cause
-    assert kinds(world, job_id).count("hung") == 1
+    assert kinds(world, job_id).count("hung") == 2, "the warning and the stop"
     assert kinds(world, job_id).index("hung") < kinds(world, job_id).index("stopping")
+
+
+def hang(world: World, job_id: str, attempt: int = 0) -> None:
+    """Samples of a job that waits for itself, until the rules have stopped it."""
+    start_s = world.clock.at_us // SECOND_US
+    for at_s in range(start_s, start_s + 120, 5):
+        if world.state(job_id) != "running":
+            break
+        run = {"job": job_id, "attempt": attempt, "cpu_ratio": 0.0, "gpu_ratio": 0.0, "waits": "stuck"}
+        send_sample(world, at_s * SECOND_US, runs=[run])
+
+
+def test_hung_job_with_retries_is_tried_once_more_on_another_card(tmp_path, database) -> None:
+    world = World(tmp_path, "1x2", database, rules=HangRules(silent_s=60, stop_after_s=30))
+    job_id = world.submit(name="hung", gpus=1, estimate=10_000, retries={"count": 3})
+    world.settle()
+    first = cards_on(world, job_id)
+    hang(world, job_id)
+    assert world.state(job_id) == "held"
+    world.at(world.clock.at_us + 60 * SECOND_US)
+    assert world.state(job_id) == "running"
+    assert cards_on(world, job_id) != first
+    hang(world, job_id, attempt=1)
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("failed", 1)
+
+
+def test_card_on_which_two_jobs_hung_is_tested(tmp_path, database) -> None:
+    world = World(tmp_path, "1x1", database, rules=HangRules(silent_s=60, stop_after_s=30))
+    for name in ("first", "second"):
+        assert world.scheduler.suspects.wanted() == []
+        job_id = world.submit(name=name, gpus=1, estimate=10_000)
+        world.settle()
+        hang(world, job_id)
+        assert world.state(job_id) == "failed"
+    assert world.scheduler.suspects.wanted() == ["n0/0"]
+    waiting = world.submit(name="third", gpus=1)
+    world.settle()
+    assert world.state(waiting) == "pending"
+
+
+def cards_on(world: World, job_id: str) -> list[str]:
+    return [card for task in world.scheduler.row(job_id).placement["tasks"] for card in task["cards"]]
 
 
 def test_drain_cordon_and_windows_survive_a_restart(world: World) -> None:
