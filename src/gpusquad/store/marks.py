@@ -1,4 +1,4 @@
-"""Administrators' marks on nodes and cards: drained, cordoned, in a maintenance window."""
+"""Marks on nodes and cards: drained, cordoned, in a maintenance window, under suspicion, faulty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MarkRow:
 
     id: str
     kind: str
-    """drain (a node), cordon (a card) or window (maintenance)."""
+    """drain (a node), cordon (a card), window (maintenance), or of a card: suspect (waits for a self-test), fault."""
     target: str
     start_us: int
     end_us: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpusquad.core.observed import GangFound, TaskLocation
+from gpusquad.core.observed import ClusterObserved, GangFound, TaskLocation
 from gpusquad.core.ports import AttemptEnded
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Slo
@@ -132,3 +132,11 @@ def test_users_of_the_namespace_get_notices_of_adopted_pods(
         found_titles = {name: [row.title for row in inbox.page(c, name).items] for name in ("ann", "bob", "eve")}
     assert {name for name, titles in found_titles.items() if titles} == expected
     assert found_titles["ann"] == ["first has failed"]
+
+
+def test_nothing_starts_on_a_card_in_the_pass_that_hears_of_its_fault(cluster: Cluster):
+    """After a restart of the service, the node's agent reports its faults first of all."""
+    cluster.engine.report(ClusterObserved(broken={"n0/0": ("Xid 79", "card")}))  # type: ignore[operator]
+    cluster.report(GangFound(Job("first", (Role("worker", 1, Request(gpus=2)),))))
+    assert cluster.state("first") == "pending"
+    assert cluster.engine.launched == []

@@ -291,6 +291,48 @@ def test_fault_that_only_the_card_can_have_is_treated_as_before(machine: Machine
     assert machine.out() == []
 
 
+def test_fatal_fault_survives_a_restart_until_the_card_has_passed_a_self_test(machine: Machine) -> None:
+    card = machine.card_of(poison(machine))
+    machine.fault(card, "Xid 79", "card")
+    for _ in range(2):
+        machine.scheduler = machine.make()
+        machine.settle()
+        assert (machine.out(), machine.scheduler.suspects.wanted()) == ([card], [card])
+        assert "Xid 79" in machine.scheduler.node_service.cards()[0].cause
+        machine.scheduler.watcher.hear({"kind": "card_ok", "card": card})
+        machine.settle()
+        assert machine.out() == [card], "that it answers does not show that it is good"
+    machine.self_test(card)
+    assert machine.out() == []
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert machine.out() == []
+
+
+def test_nothing_starts_on_a_faulty_card_before_the_first_report_after_a_restart(tmp_path, database) -> None:
+    machine = Machine(tmp_path, "1x1", database)
+    job_id = machine.submit(name="train")
+    machine.settle()
+    card = machine.card_of(job_id)
+    machine.fault(card, "Xid 79", "card")
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert (machine.state(job_id), machine.out()) == ("pending", [card])
+
+
+def test_administrator_gives_a_faulty_card_back_after_a_restart(machine: Machine) -> None:
+    card = machine.card_of(poison(machine))
+    machine.fault(card, "Xid 79", "card")
+    machine.scheduler = machine.make()
+    machine.settle()
+    machine.scheduler.node_service.uncordon(card)
+    machine.settle()
+    assert (machine.out(), machine.scheduler.suspects.wanted()) == ([], [])
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert machine.out() == []
+
+
 # -- cards suspected by others -----------------------------------------------------------------------------------------
 
 

@@ -80,13 +80,16 @@ class CardSuspects:
             self._context.loop.post(self._end_cool_downs)
 
     def load(self) -> None:
-        """Suspect cards again that were not tested before a restart."""
+        """Suspect cards again that were not tested before a restart. Those with a fault are suspected as well: the
+        agent has forgotten the fault, and only reports that the card answers."""
         with self._context.database.read() as connection:
             rows = marks.all(connection, MARK)
         for row in rows:
             for part in self._node_service.parts(row.target):
                 self._node_service.block(part, SUSPECT, row.cause)
             self._wanted[row.target] = row.start_us
+        for card, cause in self._node_service.faulted().items():
+            self.suspect(card, f"{cause}, before the service was restarted")
 
     # -- inside a pass ---------------------------------------------------------------------------------------------
 

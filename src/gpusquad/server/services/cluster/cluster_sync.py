@@ -261,7 +261,7 @@ class ClusterSync:
     def _faults(self, broken: Mapping[str, tuple[str, FaultClass]]) -> None:
         for card, fault in sorted(broken.items()):
             if self._broken.get(card) != fault:
-                self.node_service.fault(card, *fault)
+                self.node_service.fault_now(card, *fault)
         for card in sorted(self._broken.keys() - broken.keys()):
             self.node_service.recovered(card)
         self._broken = broken

@@ -70,7 +70,7 @@ class NodeService:
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Restore cordons, drains and windows at start."""
+        """Restore cordons, drains, windows and faults at start."""
         with self._context.database.read() as connection:
             rows = marks.all(connection)
         for row in rows:
@@ -80,6 +80,8 @@ class NodeService:
                 self._close(row.target, DRAIN, row.cause)
             elif row.kind == "window":
                 self._windows[row.id] = _window_status(row)
+            elif row.kind == FAULT:
+                self.block(row.target, FAULT, row.cause)
         self._announce()
         for row in self._context.rows.values():
             if JobState(row.state) in ON_CARDS and row.id not in self._context.state.runs:
@@ -88,34 +90,50 @@ class NodeService:
     def fault(self, card: str, cause: str, kind: FaultClass | None = None) -> None:
         """The card has a fault. Unless only a program caused it, gangs on the card are stopped and requeued, and the
         card is out of use, within the limits of containment. Gangs on other cards continue."""
+        self._context.loop.post(lambda: self.fault_now(card, cause, kind))
 
-        def handle() -> None:
-            unit, whole = self._context.unit, physical(card)
-            rows = [row for row in map(self._context.rows.__getitem__, self.jobs_on(whole)) if _was_live(row)]
-            of_kind = kind or class_of_trouble(cause)
-            decision = self._containment.fault(unit, whole, cause, of_kind, rows)
-            if of_kind == "program":
-                for row in filter(_is_live, rows if decision.is_new else ()):
-                    unit.record(row.id, "card_fault", f"card {card}: {cause}", data={"card": card})
-                self.on_fault(whole, of_kind)
-                return
-            if decision.takes_out:
-                self.block(card, FAULT, cause)
+    def fault_now(self, card: str, cause: str, kind: FaultClass | None = None) -> None:
+        """``fault``, inside a pass: before anything else starts on the card."""
+        unit, whole = self._context.unit, physical(card)
+        rows = [row for row in map(self._context.rows.__getitem__, self.jobs_on(whole)) if _was_live(row)]
+        of_kind = kind or class_of_trouble(cause)
+        decision = self._containment.fault(unit, whole, cause, of_kind, rows)
+        if of_kind == "program":
+            for row in filter(_is_live, rows if decision.is_new else ()):
+                unit.record(row.id, "card_fault", f"card {card}: {cause}", data={"card": card})
             self.on_fault(whole, of_kind)
-            for job_id in self._on_card(card):
-                row = self._context.rows[job_id]
-                if _is_live(row):
-                    self._context.state.runs[job_id].leaving = True
-                    self._outcomes.request_stop(unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
-
-        self._context.loop.post(handle)
+            return
+        if decision.takes_out:
+            self._block_for_fault(card, cause)
+        self.on_fault(whole, of_kind)
+        for job_id in self._on_card(card):
+            row = self._context.rows[job_id]
+            if _is_live(row):
+                self._context.state.runs[job_id].leaving = True
+                self._outcomes.request_stop(unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
 
     def recovered(self, card: str) -> None:
         def handle() -> None:
-            self.unblock(card, FAULT)
+            self._unblock_fault(card)
             self._containment.card_back(card)
 
         self._context.loop.post(handle)
+
+    def faulted(self) -> dict[str, str]:
+        """Cards that a fault keeps out of use, with its cause."""
+        return {card: blocks[FAULT] for card, blocks in self._blocks.items() if FAULT in blocks}
+
+    def _block_for_fault(self, card: str, cause: str) -> None:
+        self.block(card, FAULT, cause)
+        # Of a cluster, the agents know the faults and report them again after a restart of the service.
+        if self._context.cluster_engine is None and card in self._context.fixed.card_index:
+            mark = replace(self._mark(FAULT, card, SYSTEM, cause), id=f"{FAULT}:{card}")
+            self._write(lambda c: marks.put(c, mark))
+
+    def _unblock_fault(self, card: str) -> None:
+        if FAULT in self._blocks.get(card, {}):
+            self.unblock(card, FAULT)
+            self._write(lambda c: marks.remove_of(c, FAULT, card))
 
     def taken_outside(self, card: str, cause: str | None) -> None:
         """A process outside the scheduler holds the card (a cause), or none does any more."""
@@ -150,8 +168,9 @@ class NodeService:
         self._check(card, self._context.fixed.card_index, "card")
 
         def handle() -> None:
-            for kind in (CORDON, FAULT, SUSPECT):
+            for kind in (CORDON, SUSPECT):
                 self.unblock(card, kind)
+            self._unblock_fault(card)
             self._containment.card_back(card)
             self._containment.ledger.forget_card(physical(card))
             self.on_uncordoned(card)
