@@ -308,6 +308,10 @@ class Job:
         ran_us = served_gpu_us * WHOLE_MILLI // self.gpu_milli if self.gpu_milli else 0
         return replace(self, held_until_us=at_us, ran_before_us=ran_us)
 
+    def eligible_by(self, at_us: int) -> Job:
+        """The same job with its place counted from this instant, if it counted from a later one."""
+        return replace(self, held_until_us=at_us) if at_us < self.eligible_us else self
+
     def eligible_as(self, before: Job) -> Job:
         """The same job with the place of another version of it."""
         return replace(

@@ -59,7 +59,7 @@ def job_view(row: JobRow) -> Plain:
         "forecast": _forecast(row.forecast),
         "retries_left": row.retries_left,
         "losses": len(row.losses or ()),
-        "next_attempt_s": to_s(row.release_us) if row.state == JobState.HELD else None,
+        "next_attempt_s": to_s(row.release_us) if row.state == JobState.HELD and not row.stop else None,
         "preemptions": row.preemptions,
         "after": [{"job": wait["job"], "on": wait["on"]} for wait in row.after],
     }

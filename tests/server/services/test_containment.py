@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gpusquad.core.containment.rules import ContainmentRules
-from gpusquad.server.answers import Who
+from gpusquad.server.answers import JobChange, Who
+from gpusquad.server.errors import Conflict
 from gpusquad.server.notify.messages import write
 from gpusquad.server.notify.rules import kind_of
 from gpusquad.server.services.cluster.card_suspects import COOL_DOWN_US
+from gpusquad.server.views import job_view
 from gpusquad.store import audit, events, people
 from gpusquad.store.people import TenantRow
 from tests.server.services.world import ADA, SECOND_US, World, kinds, last_cause
@@ -449,6 +451,60 @@ def test_gang_in_backoff_has_no_reservation_and_why_says_when_it_is_tried_again(
     small = machine.submit(name="small", gpus=1, estimate=10_000)
     machine.settle()
     assert machine.state(small) == "running"
+
+
+def in_backoff(machine: Machine) -> str:
+    job_id = machine.submit(name="gang", estimate=3600)
+    machine.settle()
+    for _ in range(4):
+        machine.step_s(60)
+        lose(machine, job_id)
+    assert machine.state(job_id) == "held"
+    return job_id
+
+
+def test_release_in_backoff_tries_the_job_now_and_keeps_its_losses(machine: Machine) -> None:
+    job_id = in_backoff(machine)
+    (reason,) = machine.scheduler.queries.why(job_id).reasons
+    assert reason.cure == "wait, or try it now with gpusquad release"
+    machine.scheduler.release(job_id, ADA)
+    machine.settle()
+    row = machine.scheduler.row(job_id)
+    assert (row.state, row.release_us, len(row.losses or ())) == ("running", None, 4)
+    with machine.database.read() as c:
+        (told,) = [one for one in events.of_job(c, job_id) if one.kind == "released"]
+    assert told.cause == "released by ada, without waiting for its next attempt any longer"
+    assert machine.scheduler.context.job(job_id).eligible_us == machine.clock.at_us, "its place counts from now"
+
+
+def test_hold_in_backoff_ends_with_its_release(machine: Machine) -> None:
+    job_id = in_backoff(machine)
+    machine.scheduler.hold(job_id, ADA)
+    machine.settle()
+    assert machine.why(job_id) == "held by ada"
+    assert job_view(machine.scheduler.row(job_id))["next_attempt_s"] is None
+    machine.step_s(3600)
+    assert machine.state(job_id) == "held"
+    machine.scheduler.release(job_id, ADA)
+    machine.settle()
+    assert machine.state(job_id) == "running"
+
+
+def test_update_in_backoff_applies_to_the_next_attempt(machine: Machine) -> None:
+    job_id = in_backoff(machine)
+    machine.scheduler.update(job_id, JobChange(priority="low", limit_us=120 * SECOND_US), ADA)
+    machine.step_s(600)
+    job = machine.scheduler.context.job(job_id)
+    assert (machine.state(job_id), job.priority, job.limit_us) == ("running", "low", 120 * SECOND_US)
+
+
+def test_hold_of_a_contained_job_is_refused_with_its_reason(machine: Machine) -> None:
+    """Otherwise its release would not clear its record."""
+    job_id = poison(machine)
+    for _ in range(2):
+        machine.fault(machine.card_of(job_id))
+    with pytest.raises(Conflict, match="held already: suspected of causing card faults"):
+        machine.scheduler.hold(job_id, ADA)
 
 
 def test_checkpointing_job_that_makes_progress_keeps_its_place_however_often_it_is_lost(machine: Machine) -> None:

@@ -19,6 +19,7 @@ from gpusquad.core.ports import AttemptEnded
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Slo
 from gpusquad.server.answers import JobChange
+from gpusquad.server.errors import Conflict
 from gpusquad.server.services.runtime.records import job_of
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.store.database import Database
@@ -102,11 +103,12 @@ def test_released_job_counts_from_its_release_and_keeps_its_submit_time(world: W
     assert world.scheduler.row(job_id).submitted_us == SECOND_US
 
 
-def test_release_of_a_job_that_no_user_holds_does_not_move_it(world: World) -> None:
+def test_release_of_a_job_that_nobody_holds_says_so_and_does_not_move_it(world: World) -> None:
     run = blocked(world)
     job_id = submit_at(world, 1, after=[{"job": run, "on": "any"}])
     at(world, 50)
-    world.scheduler.release(job_id, ADA)
+    with pytest.raises(Conflict, match=f"it waits for the any of {run}"):
+        world.scheduler.release(job_id, ADA)
     at(world, 51)
     assert eligible_s(world, job_id) == 1
 

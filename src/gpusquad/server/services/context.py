@@ -92,10 +92,11 @@ class SchedulerContext:
             self.jobs[job_id] = job_of(self.rows[job_id])
         return self.jobs[job_id]
 
-    def count_place_from(self, unit: UnitOfWork, job_id: str, at_us: int) -> None:
-        """Count the job's place in the queue from this instant on, unless it counts from a later one."""
+    def count_place_from(self, unit: UnitOfWork, job_id: str, at_us: int, *, at_most: bool = False) -> None:
+        """Count the job's place in the queue from this instant on, unless it counts from a later one. ``at_most``: or
+        from an earlier one instead."""
         before, row = self.job(job_id), unit.rows[job_id]
-        job = before.eligible_from(at_us, row.served_gpu_us)
+        job = before.eligible_by(at_us) if at_most else before.eligible_from(at_us, row.served_gpu_us)
         if job is not before:
             self.jobs[job_id] = job
             unit.change(job_id, core=job_to_dict(job))

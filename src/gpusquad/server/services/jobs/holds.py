@@ -11,6 +11,7 @@ from gpusquad.core.ports import JobSubmitted
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.units import US_PER_S, show_count, show_us
+from gpusquad.server.errors import Conflict
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.containment import (
     CONTAINED,
@@ -132,6 +133,9 @@ class Holds:
 
     def hold(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
         """Take it out of the queue until it is released."""
+        if is_contained(row) or _is_impossible(row):
+            reason = (row.stop or {}).get("cause", row.cause)
+            raise Conflict(f"job {row.id} is held already: {reason}", cure="it stays held until that has changed")
         self._hold(unit, row, f"held by {by}", {"how": HOLD, "by": by}, by)
 
     def contain_group(self, unit: UnitOfWork, group: Group, verdict: Verdict) -> None:
@@ -157,9 +161,17 @@ class Holds:
             unit.record(row.id, "held", cause, actor=by)
 
     def release(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
+        """End what keeps it out of the queue: a hold, or the wait for its next attempt."""
+        waits = row.release_us is not None and row.release_us > unit.now_us
+        if _is_impossible(row) or not (waits or is_contained(row) or _is_held_by_user(row)):
+            raise Conflict(f"job {row.id} {_unreleasable(row)}", cure="it is queued by itself then, or cancel it")
         if is_contained(row):
             self._containment.released(row, unit.now_us)
-        self._free(unit, row, f"released by {by}", by)
+        cause = f"released by {by}"
+        if waits:
+            cause += ", without waiting for its next attempt any longer"
+            self._context.count_place_from(unit, row.id, unit.now_us, at_most=True)
+        self._free(unit, unit.change(row.id, release_us=None), cause, by)
 
     def _free(self, unit: UnitOfWork, row: JobRow, cause: str, by: str) -> None:
         columns: dict[str, Any] = {"stop": None}
@@ -181,7 +193,7 @@ def reasons_held(row: JobRow, now_us: int, max_losses: int, is_estimating: bool)
         reasons.append((row.stop or {}).get("cause", row.cause))
     if _is_impossible(row):
         reasons.append(row.cause)
-    if row.release_us is not None:
+    if row.release_us is not None and not _is_stopped(row):
         reasons.append(_next_attempt(row, now_us, max_losses))
     if awaits_estimate(row) and not row.after:
         state = (
@@ -219,6 +231,13 @@ def _is_held_by_user(row: JobRow) -> bool:
 
 def _is_impossible(row: JobRow) -> bool:
     return (row.stop or {}).get("how") == IMPOSSIBLE
+
+
+def _unreleasable(row: JobRow) -> str:
+    if _is_impossible(row):
+        return f"cannot run on the cluster: {row.cause}"
+    waits = [f"the {one['on']} of {one['job']}" for one in row.after or ()] or ["its estimator (expect.by)"]
+    return f"is held by nobody: it waits for {', '.join(waits)}"
 
 
 def _describe(state: JobState) -> str:

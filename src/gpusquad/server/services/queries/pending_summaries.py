@@ -72,6 +72,8 @@ def held_for(row: JobRow, context: SchedulerContext) -> list[Reason]:
 def _cure(text: str, row: JobRow) -> str:
     if text == row.cause:
         return ""  # the reason names the cure itself
+    if "next attempt" in text:
+        return "wait, or try it now with gpusquad release"
     return "release it" if "held by" in text else "wait"
 
 
