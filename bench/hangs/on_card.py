@@ -1,6 +1,6 @@
 """Programs that hang on the card itself, and quiet ones that do not, as jobs of a real service on a machine with a GPU.
 
-    python -m bench.hangs.on_card OUT.json
+    python -m bench.hangs.on_card OUT.json [part of the programs' names]
 
 They run one after the other, because each must have the card to itself. The times of the hang rules are a fifteenth of
 the default ones, so that a verdict takes a minute instead of a quarter of an hour; nothing else is set. Needs PyTorch
@@ -88,7 +88,8 @@ def main() -> None:
         service = RunningService(Path(folder) / "home", config=CONFIG).start(environment={"PYTHONPATH": path}).checked()
         try:
             time.sleep(25)  # the agent measures the idle card
-            found = [watched(service, name, code, hangs) for name, (code, hangs) in PROGRAMS.items()]
+            part = sys.argv[2] if len(sys.argv) > 2 else ""
+            found = [watched(service, name, code, hangs) for name, (code, hangs) in PROGRAMS.items() if part in name]
         finally:
             service.end()
     Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -35,7 +35,7 @@ def test_reading_has_all_fields(nvml):
     card_reading = reading(nvml)
     assert card_reading == CardReading(
         "GPU-0", 0.75, 0.4, 5 * 2**30, 80 * 2**30, 351.5, 700.0, 61.0, 1980, 3201, 3, 0,
-        ("power_cap", "hardware_thermal"), None, None, (), None,
+        ("power_cap", "hardware_thermal"), None, None, None, (), None,
     )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ def test_samples_message_has_every_field(tmp_path):
             "memory_total_bytes": None, "power_w": 90.0, "power_limit_w": 700.0, "idle_power_w": 90.0,
             "temperature_c": None, "sm_clock_mhz": None, "memory_clock_mhz": None, "ecc_corrected": None,
             "ecc_uncorrected": None, "throttle": ["power_cap"], "received_bytes_s": None, "idle_received_bytes_s": None,
+            "computes": None,
             "processes": [{"pid": 7, "memory_bytes": 100, "name": "python", "job": "J1", "attempt": 2}],
         }
     ]  # fmt: skip

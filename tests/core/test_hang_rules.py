@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,15 +129,28 @@ def test_process_stopped_by_a_signal_is_found_although_others_print():
 SPINNING = CardActivity(1.0, 142.0, 89.0, 700.0, received_bytes_s=436 * 1024.0, idle_received_bytes_s=439 * 1024.0)
 SMALL_KERNELS = CardActivity(1.0, 141.0, 89.0, 700.0, received_bytes_s=986 * 1024.0, idle_received_bytes_s=439 * 1024.0)
 UNKNOWN_BUS = CardActivity(1.0, 142.0, 89.0, 700.0)
+NO_ARITHMETIC = replace(SPINNING, computes=False)
+# A kernel of one block that computes is like one that spins in all but its counters.
+ONE_BLOCK = replace(SPINNING, computes=True)
 
 
-@pytest.mark.parametrize(("card", "may_stop"), [(SPINNING, True), (SMALL_KERNELS, False), (UNKNOWN_BUS, False)])
+@pytest.mark.parametrize(
+    ("card", "may_stop"),
+    [(SPINNING, True), (NO_ARITHMETIC, True), (SMALL_KERNELS, False), (UNKNOWN_BUS, False)],
+)
 def test_busy_card_without_power_is_stopped_only_if_nothing_is_sent_to_it(card: CardActivity, may_stop: bool):
     activity = RunActivity()
     for second in range(0, 620, 10):
         activity = activity.after(at(second), [card], RULES, cpu_ratio=1.0)
     suspicions = judge(activity.evidence(START, {}), RULES)
     assert [(one.rule, one.may_stop) for one in suspicions] == [("spinning", may_stop)]
+
+
+def test_kernel_of_one_block_that_computes_is_left_alone():
+    activity = RunActivity()
+    for second in range(0, 1200, 10):
+        activity = activity.after(at(second), [ONE_BLOCK], RULES, cpu_ratio=1.0)
+    assert judge(activity.evidence(START, {}), RULES) == []
 
 
 # -- flood ---------------------------------------------------------------------------------------------------------

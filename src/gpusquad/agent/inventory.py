@@ -60,6 +60,8 @@ class CardReading:
     received_bytes_s: float | None = None
     """Over its bus, if it is busy and draws little power."""
     idle_received_bytes_s: float | None = None
+    computes: bool | None = None
+    """Whether arithmetic units or memory worked since the last reading, if it has been busy since then."""
     processes: tuple[CardProcess, ...] | None = None
     trouble: str | None = None
     """Why the card cannot be used now; None: it answers well."""

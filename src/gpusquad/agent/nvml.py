@@ -11,6 +11,7 @@ from typing import Any
 from gpusquad.agent.inventory import CardInfo, CardReading, CardTester, JobProcess, OnFault, SourceUnavailable
 from gpusquad.agent.nvml_bus import BusTraffic
 from gpusquad.agent.nvml_calls import NvmlCard, NvmlLibrary
+from gpusquad.agent.nvml_counters import WorkCounters
 from gpusquad.agent.nvml_events import FaultEvents
 from gpusquad.agent.nvml_facts import PCI_DEVICES, card_facts, memory_info, text
 from gpusquad.agent.nvml_processes import card_processes, process_utilisation
@@ -69,6 +70,7 @@ class NvmlInventory:
         missing = [card_id for card_id in expect if card_id not in self._handles]
         self.cards = found + [CardInfo(card_id, -1, "unknown", 0, 0, 0, "") for card_id in missing]
         self._bus = BusTraffic(clock_s)
+        self._counters = WorkCounters(self._library)
         self._doubted_s: dict[str, float] = {}
         self._seen_us: dict[str, int] = {}
         self._on_fault: OnFault | None = None
@@ -108,10 +110,10 @@ class NvmlInventory:
         rates = questions.card("nvmlDeviceGetUtilizationRates")
         power_w = _watts(questions.card("nvmlDeviceGetPowerUsage"))
         limit_w = _watts(questions.card("nvmlDeviceGetEnforcedPowerLimit"))
+        percent = rates.gpu if rates is not None else None
         received, idle_received = self._bus.see(
-            card.id, questions, self._library.NVML_PCIE_UTIL_RX_BYTES, rates.gpu if rates is not None else None,
-            power_w, limit_w,
-        )  # fmt: skip
+            card.id, questions, self._library.NVML_PCIE_UTIL_RX_BYTES, percent, power_w, limit_w
+        )
         reading = CardReading(
             id=card.id,
             utilisation_ratio=_ratio(rates.gpu) if rates is not None else None,
@@ -128,6 +130,7 @@ class NvmlInventory:
             throttle=_throttle(questions),
             received_bytes_s=received,
             idle_received_bytes_s=idle_received,
+            computes=self._counters.computes(card.id, questions, percent),
             processes=self._processes(card, questions),
             trouble=self._advice(questions),
         )
@@ -183,6 +186,7 @@ class NvmlInventory:
         self._stop_events()
         if self._failing_since_s is None:
             self._library.shut()
+        self._counters.forget()
         self._handles = {}
         try:
             self._open()

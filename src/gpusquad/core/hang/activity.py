@@ -31,6 +31,8 @@ class CardActivity:
     """Over its bus."""
     idle_received_bytes_s: float | None = None
     """The same while it was idle: the traffic of measuring it."""
+    computes: bool | None = None
+    """Whether its arithmetic units or its memory work, by its hardware counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class RunActivity:
 
 def spins(card: CardActivity, rules: HangRules) -> bool:
     """Whether the card is busy but draws little power, as with kernels that wait for each other."""
+    if card.computes:
+        return False  # a kernel of few blocks draws as little
     if None in (card.utilisation_ratio, card.power_w, card.power_limit_w):
         return False
     assert card.utilisation_ratio is not None

@@ -111,6 +111,7 @@ class CardSample(_Part):
     throttle: Annotated[list[Text], Field(max_length=64)] | None = None
     received_bytes_s: Amount | None = None
     idle_received_bytes_s: Amount | None = None
+    computes: bool | None = None
     processes: Annotated[list[ProcessSample], Field(max_length=MAX_PROCESSES)] = Field(default_factory=list)
     self_test: SelfTestSample | None = None
     """None: it was not tested since the start of the agent."""

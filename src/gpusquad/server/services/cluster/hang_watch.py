@@ -130,6 +130,7 @@ def _card_activity(row: JobRow, cards: Mapping[str, Any]) -> list[CardActivity]:
     mine = [cards[card] for card in cards_of(row) if card in cards]
     return [
         CardActivity(card.get("utilisation_ratio"), card.get("power_w"), card.get("idle_power_w"),
-                     card.get("power_limit_w"), card.get("received_bytes_s"), card.get("idle_received_bytes_s"))
+                     card.get("power_limit_w"), card.get("received_bytes_s"), card.get("idle_received_bytes_s"),
+                     card.get("computes"))
         for card in mine
     ]  # fmt: skip
