@@ -13,7 +13,8 @@ from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._service import counted
 from gpusquad.cli._sizes import size
 from gpusquad.cli._tables import Cell, PipeTable, TableColumn, table
-from gpusquad.cli._times import clock, span
+from gpusquad.cli._times import clock, relative, span
+from gpusquad.cli._views.resources import request_text
 
 Plain = Mapping[str, Any]
 
@@ -22,14 +23,21 @@ def job_facts(job: Plain, now_s: float) -> Iterator[tuple[str, Cell]]:
     """Name and value of each fact; those without a value are left out by the caller."""
     yield "id", job["id"]
     yield "owner", f"{one_line(job['user'])} of tenant {one_line(job['tenant'])}"
+    yield "labels", _labels(job)
     each = f", {counted(job['tasks'], 'task')}" if job["tasks"] > 1 else ""
-    yield "GPUs", f"{job['gpus']}{each}"
+    yield "GPUs", f"{request_text(job) if job['share'] else job['gpus']}{each}"
+    yield "SLO", _slo(job["slo"], now_s)
     yield "submitted", clock(job["submitted_s"], now_s)
+    yield "waits for", ", ".join(f"the {one['on']} of {one['job']}" for one in job["after"])
+    yield "attempt", _attempt(job, now_s)
     yield "started", clock(job["started_s"], now_s) if job["started_s"] else ""
     yield "ended", clock(job["ended_s"], now_s) if job["ended_s"] else ""
     yield "cards", cards(job["placement"])
     yield "cause", cause(job)
     yield "result", ending(job)
+    yield "progress", _progress(job["progress"])
+    yield "time limit", span(job["limit_s"]) if job["limit_s"] else ""
+    yield "estimate", span(job["estimate_s"]) if job["estimate_s"] else ""
     yield "predicted", _predicted(job["forecast"])
     yield "estimator", _estimator(job["estimator"])
     yield "used", _used(job["used"])
@@ -57,6 +65,47 @@ def amount_text(field: str, amount: float | None) -> str:
     if amount is None:
         return ""
     return f"{amount:.3g}" if field in ("cpu", "gpus") else size(round(amount))
+
+
+def _labels(job: Plain) -> str:
+    named = (("priority", "normal"), ("lane", ""), ("queue", ""))
+    return ", ".join(f"{name} {one_line(job[name])}" for name, usual in named if job[name] != usual)
+
+
+def _slo(slo: Plain | None, now_s: float) -> str:
+    if slo is None:
+        return ""
+    deadline_s, latency_s, availability = slo["deadline_s"], slo["latency_s"], slo["availability"]
+    parts = (
+        f"deadline {clock(deadline_s, now_s)}, {relative(deadline_s, now_s)}" if deadline_s is not None else "",
+        f"latency {latency_text(latency_s)}" if latency_s is not None else "",
+        f"throughput {slo['throughput']:g}/s" if slo["throughput"] is not None else "",
+        f"availability {100 * availability:g} %" if availability is not None else "",
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def latency_text(seconds: float) -> str:
+    return f"{1000 * seconds:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def _attempt(job: Plain, now_s: float) -> str:
+    next_s = job["next_attempt_s"]
+    left, losses = job["retries_left"], job["losses"]
+    parts = (
+        str(job["attempt"] + 1) if job["attempt"] or left else "",
+        f"{left} {'retry' if left == 1 else 'retries'} left" if left else "",
+        f"lost {counted(losses, 'time')}" if losses else "",
+        f"next one {relative(max(next_s, now_s), now_s)}" if next_s is not None else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _progress(progress: Plain | None) -> str:
+    if progress is None or progress["step"] is None:
+        return ""
+    of = f" of {progress['total']:g} ({100 * progress['ratio']:.0f} %)" if progress["total"] else ""
+    return f"step {progress['step']:g}{of}"
 
 
 def _predicted(forecast: Plain | None) -> str:
