@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -16,6 +17,13 @@ from gpusquad.agent.stacks import read_stacks
 from gpusquad.agent.waits import WaitReader
 
 PATIENCE_S = 30.0
+PIPE = "import os, tempfile; name = tempfile.mkdtemp() + '/pipe'; os.mkfifo(name)\n"
+EXPORTER = (
+    "import http.server as h, threading\ns = h.HTTPServer(('127.0.0.1', 0), h.BaseHTTPRequestHandler)\n"
+    "t = threading.Thread(target=s.serve_forever, daemon=True); t.start(); a = threading.Lock()\n"
+)
+LISTEN = ("import socket, tempfile; s = socket.socket(socket.AF_UNIX); s.bind(tempfile.mkdtemp() + '/s'); "
+          "s.listen()\n")  # fmt: skip
 PROGRAMS = {
     "stuck": {
         "lock": "import threading; a = threading.Lock(); a.acquire(); a.acquire()",
@@ -26,8 +34,42 @@ PROGRAMS = {
         "worker asked repeatedly": "import multiprocessing as m, time; q = m.Queue()\n"
                   "m.Process(target=time.sleep, args=(1e6,), daemon=True).start()\n"
                   "while True:\n try: q.get(timeout=5)\n except Exception: pass",
-        "named pipe": "import os, tempfile; name = tempfile.mkdtemp() + '/pipe'; os.mkfifo(name); open(name)",
+        "semaphore of its workers": "import multiprocessing as m; m.Semaphore(0).acquire()",
+        "own pipe": "import os, select; select.select([os.pipe()[0]], [], [])",
+        "socket pair with a worker": "import multiprocessing as m\na, b = m.Pipe()\n"
+                  "m.Process(target=b.recv, daemon=True).start()\na.recv()",
+        "pool": "import multiprocessing as m\na, b = m.Lock(), m.Lock()\na.acquire()\n"
+                "m.get_context('fork').Pool(2, initializer=a.acquire).map(print, [1])",
+        "event loop": "import asyncio; asyncio.run(asyncio.Event().wait())",
+        "lock of a file that it holds itself": "import fcntl, tempfile; name = tempfile.mktemp()\n"
+                "a, b = open(name, 'w'), open(name, 'w'); fcntl.flock(a, 2); fcntl.flock(b, 2)",
+        "manager": "import multiprocessing as m, threading\nmanager = m.Manager(); lock = threading.Lock()\n"
+                   "lock.acquire(); lock.acquire()",
         "sleep for ever": "import time; time.sleep(1e9)",
+    },
+    "outside": {
+        "named pipe, opened": f"{PIPE}open(name)",
+        "named pipe, read": f"{PIPE}os.read(os.open(name, os.O_RDWR), 1)",
+        "named pipe, polled": f"{PIPE}import select; select.select([os.open(name, os.O_RDWR)], [], [])",
+        "named pipe, read by a thread": f"{PIPE}import threading\n"
+                "t = threading.Thread(target=open, args=(name,)); t.start(); t.join()",
+        "named pipe, in an event loop": f"{PIPE}import asyncio; loop = asyncio.new_event_loop()\n"
+                "loop.add_reader(os.open(name, os.O_RDWR), print); loop.run_forever()",
+        "named pipe, read by a worker": f"{PIPE}import multiprocessing as m\n"
+                "w = m.get_context('fork').Process(target=open, args=(name,)); q = m.Queue(); w.start(); q.get()",
+        "changes of files": "import ctypes, os; libc = ctypes.CDLL(None); file = libc.inotify_init()\n"
+                "libc.inotify_add_watch(file, b'/proc/self', 2); os.read(file, 99)",
+        "signal": "import signal, threading; signals = {signal.SIGUSR1}\nsignal.pthread_sigmask(0, signals)\n"
+                  "t = threading.Thread(target=signal.sigwait, args=(signals,)); t.start(); t.join()",
+        "datagrams": "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); s.recv(1)",
+        "datagram server": "import socketserver as s\n"
+                           "s.UDPServer(('127.0.0.1', 0), s.BaseRequestHandler).serve_forever()",
+        "news of the kernel": "import socket; s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)\n"
+                              "s.bind((0, 1)); s.recv(1)",
+        "message queue": "import ctypes; libc = ctypes.CDLL(None); b = ctypes.create_string_buffer(99)\n"
+                         "q = libc.msgget(0, 0o600); signal = libc.msgrcv(q, b, 10, 0, 0)",
+        "semaphore": "import ctypes; libc = ctypes.CDLL(None); q = libc.semget(0, 1, 0o600)\n"
+                     "libc.semop(q, bytes([0, 0, 255, 255, 0, 0]), 1)",
     },
     "sleeping": {
         "sleep": "import time; time.sleep(3600)",
@@ -46,12 +88,23 @@ PROGRAMS = {
         "thread": "import http.server as h, threading\n"
                   "s = h.HTTPServer(('127.0.0.1', 0), h.BaseHTTPRequestHandler)\n"
                   "t = threading.Thread(target=s.serve_forever); t.start(); t.join()",
+        "unix socket": f"{LISTEN}s.accept()",
+        "unix socket, in a thread": f"{LISTEN}import threading\n"
+                "t = threading.Thread(target=s.accept); t.start(); t.join()",
+        "unix socket server": "import socketserver as s, tempfile\ns.ThreadingUnixStreamServer("
+                "tempfile.mkdtemp() + '/s', s.BaseRequestHandler).serve_forever()",
+        "unix socket, by a worker": f"{LISTEN}import multiprocessing as m\n"
+                "w = m.get_context('fork').Process(target=s.accept); q = m.Queue(); w.start(); q.get()",
+        "unix socket, in an event loop": "import asyncio, tempfile\nasync def main():\n"
+                "    s = await asyncio.start_unix_server(print, tempfile.mkdtemp() + '/s'); await s.serve_forever()\n"
+                "asyncio.run(main())",
     },
     "stopped": {"itself": "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"},
     "running": {"loop": "while True: pass"},
 }  # fmt: skip
 CASES = [(kind, name, code) for kind, programs in PROGRAMS.items() for name, code in programs.items()]
 Start = Callable[..., int]
+OUTPUTS: dict[int, IO[bytes]] = {}
 
 
 @pytest.fixture
@@ -62,12 +115,15 @@ def start() -> Iterator[Start]:
         options.setdefault("stdin", subprocess.DEVNULL)
         process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, **options)  # type: ignore[call-overload]
         started.append(process)
+        if process.stdout is not None:
+            OUTPUTS[process.pid] = process.stdout
         return process.pid
 
     yield begin
     for process in started:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    OUTPUTS.clear()
 
 
 def family(pid: int) -> list[int]:
@@ -80,14 +136,23 @@ def family(pid: int) -> list[int]:
 
 
 def kind_of(pid: int, expected: str, *, is_gang: bool = False) -> str:
+    return until(lambda: WaitReader().read(family(pid), is_gang=is_gang).kind, expected)
+
+
+def besides(pid: int, expected: str) -> str:
+    def kind() -> str:
+        found = WaitReader().read(family(pid), is_gang=False).besides
+        return "" if found is None else found.kind
+
+    return until(kind, expected)
+
+
+def until(kind: Callable[[], str], expected: str) -> str:
     """Read until it is the expected one: a program needs a while to reach the place where it waits."""
-    deadline, kind = time.monotonic() + PATIENCE_S, ""
-    while time.monotonic() < deadline:
-        kind = WaitReader().read(family(pid), is_gang=is_gang).kind
-        if kind == expected:
-            break
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := kind()) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
-    return kind
+    return found
 
 
 @pytest.mark.parametrize(("kind", "name", "code"), CASES, ids=[f"{kind}: {name}" for kind, name, _ in CASES])
@@ -124,6 +189,80 @@ def test_connection_to_somebody_else_is_a_wait_for_the_network(start: Start):
         other, _ = server.accept()
         with other:
             assert kind_of(pid, "network") == "network"
+
+
+def test_program_that_reads_commands_from_its_input_waits_for_people(start: Start):
+    assert kind_of(start("input()", stdin=subprocess.PIPE), "outside") == "outside"
+
+
+@pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
+def test_connection_to_a_program_on_the_same_machine_is_a_wait_for_it(start: Start, tmp_path: Path, kind: str):
+    import socket
+
+    with socket.socket(socket.AF_UNIX, getattr(socket, kind)) as server:
+        server.bind(str(tmp_path / "s"))
+        if kind == "SOCK_STREAM":
+            server.listen()
+        pid = start(f"import socket; s = socket.socket(socket.AF_UNIX, socket.{kind})\n"
+                    f"s.connect({str(tmp_path / 's')!r}); s.recv(1)")  # fmt: skip
+        assert kind_of(pid, "outside") == "outside"
+
+
+def test_lock_that_another_program_holds_is_a_wait_for_it(start: Start, tmp_path: Path):
+    import fcntl
+
+    with open(tmp_path / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        pid = start(f"import fcntl; fcntl.flock(open({str(tmp_path / 'lock')!r}), fcntl.LOCK_EX)")
+        assert kind_of(pid, "outside") == "outside"
+
+
+def test_unix_sockets_of_a_gang_may_be_for_its_other_tasks(start: Start):
+    assert kind_of(start(f"{LISTEN}s.accept()"), "outside", is_gang=True) == "outside"
+
+
+def test_service_tells_what_it_waits_for_besides_requests(start: Start):
+    pid = start(f"{EXPORTER}a.acquire(); a.acquire()")
+    assert kind_of(pid, "service") == "service"
+    assert besides(pid, "stuck") == "stuck"
+    assert besides(start(f"{EXPORTER}t.join()"), "stuck") == "stuck", "the same to the kernel: its output has to tell"
+    assert besides(start(f"{EXPORTER}import time; time.sleep(3600)"), "sleeping") == "sleeping"
+
+
+def test_service_that_somebody_uses_is_visited(start: Start):
+    import socket
+
+    pid = start(f"{EXPORTER}print(s.server_port, flush=True); a.acquire(); a.acquire()", stdout=subprocess.PIPE)
+    assert kind_of(pid, "service") == "service"
+    port = int(OUTPUTS[pid].readline())
+    assert not WaitReader().read(family(pid), is_gang=False).is_visited
+    with socket.create_connection(("127.0.0.1", port)):
+        assert besides(pid, "network") == "network"
+        assert WaitReader().read(family(pid), is_gang=False).is_visited
+
+
+def test_ranks_of_a_launcher_are_judged_and_not_the_launcher(start: Start, tmp_path: Path):
+    launcher = tmp_path / "torchrun"
+    launcher.write_text(
+        "import subprocess, sys, time\n"
+        f"rank = subprocess.Popen([sys.executable, '-c', {PROGRAMS['stuck']['lock']!r}])\n"
+        "while rank.poll() is None: time.sleep(0.05)\n"
+    )
+    pid = start(f"import os, sys; os.execv(sys.executable, [sys.executable, {str(launcher)!r}])")
+    assert kind_of(pid, "stuck") == "stuck"
+
+
+def test_files_count_where_system_calls_are_hidden(start: Start, monkeypatch: pytest.MonkeyPatch):
+    def hidden(_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("gpusquad.agent.outside.read_call", hidden)
+    monkeypatch.setattr("gpusquad.agent.wait_times.read_call", hidden)
+    assert kind_of(start(PROGRAMS["stuck"]["socket pair with a worker"]), "stuck") == "stuck"
+    for name in ("named pipe, opened", "named pipe, read", "named pipe, read by a worker"):
+        assert kind_of(start(PROGRAMS["outside"][name]), "outside") == "outside", name
+    assert kind_of(start(PROGRAMS["service"]["unix socket, by a worker"]), "service") == "service"
+    assert kind_of(start("input()", stdin=subprocess.PIPE), "outside") == "outside"
 
 
 def test_processes_that_are_gone_tell_nothing():

@@ -33,8 +33,8 @@ def judged(now_s: float, **facts: Any) -> dict[str, bool]:
 
 @pytest.mark.parametrize(("waits", "expected"), [
     ("stuck", {"silent": True}), ("stopped", {"silent": True}), ("sleeping", {"silent": False}),
-    ("network", {"silent": False}), ("disk", {"silent": False}), ("unknown", {"silent": False}),
-    (None, {"silent": False}), ("service", {}), ("terminal", {}),
+    ("network", {"silent": False}), ("outside", {"silent": False}), ("disk", {"silent": False}),
+    ("unknown", {"silent": False}), (None, {"silent": False}), ("service", {}), ("terminal", {}),
 ])  # fmt: skip
 def test_silent_run_is_stopped_only_if_it_waits_for_itself(waits: str | None, expected: dict[str, bool]):
     assert judged(700, waits=waits, last_output_us=at(50)) == expected
@@ -74,6 +74,7 @@ def test_sign_of_life_of_a_busy_program_only_warns():
     assert judged(700, repeated=170, **facts) == {"repeats": False}
     assert judged(700, repeated=2800, **facts) == {"repeats": True}
     assert judged(700, repeated=2800, waits="network", **facts) == {"repeats": False}
+    assert judged(700, repeated=2800, waits="outside", **facts) == {"repeats": False}
 
 
 def test_line_now_and_then_of_an_idle_program_only_warns():
@@ -95,6 +96,9 @@ def test_same_step_with_other_losses_is_a_loop_also_on_busy_gpus():
     assert judged(700, same_step=60, same_step_us=at(10), new_output_us=at(700), **facts) == {"stuck": False}
     assert judged(700, same_step=20, same_step_us=at(10), new_output_us=at(700), **facts) == {}
     assert judged(700, same_step=300, same_step_us=at(200), new_output_us=at(700), **facts) == {}
+    assert judged(700, same_step=300, same_step_us=at(10), new_output_us=at(700), waits="outside", **facts) == {
+        "stuck": False
+    }
     reported = {"last_reported_us": at(650)}
     assert judged(700, same_step=300, same_step_us=at(10), new_output_us=at(700), **facts, **reported) == {}
 
@@ -199,7 +203,7 @@ def test_by_the_prior_nobody_overruns_but_a_silent_loop_is_stopped():
 
 @pytest.mark.parametrize("facts", [
     {"last_card_us": at(99 * HOUR)}, {"new_output_us": at(99 * HOUR)}, {"last_progress_us": at(99 * HOUR)},
-    {"waits": "network"}, {"waits": "disk"},
+    {"waits": "network"}, {"waits": "disk"}, {"waits": "outside"},
 ])  # fmt: skip
 def test_run_that_shows_anything_is_never_stopped_for_its_prediction(facts: dict[str, Any]):
     assert judged(99 * HOUR, high_us=HOUR * S, last_cpu_us=at(99 * HOUR), has_cards=False, **facts)["overrun"] is False

@@ -6,9 +6,12 @@ import math
 import os
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from gpusquad.agent.wait_calls import read_call
 
 _NS_PER_S = 1_000_000_000
 _MS_PER_S = 1000
@@ -38,16 +41,14 @@ _FUTEX_BITSET, _FUTEX_COMMAND, _FUTEX_REALTIME = 9, 0x7F, 256
 def time_left_s(process: Path) -> float | None:
     """Of the main thread. Infinite: it waits without a limit. None: it may not be read, or the call is unknown."""
     try:
-        with open(process / "syscall", encoding="ascii", errors="replace") as file:
-            words = file.read(4096).split()
-        number, arguments = int(words[0]), [int(word, 16) for word in words[1:7]]
-        call = _CALLS.get(number)
-        return None if call is None else _left_s(process, call, arguments)
+        made = read_call(process)
+        call = _CALLS.get(made.number)
+        return None if call is None else _left_s(process, call, made.arguments)
     except (OSError, ValueError, IndexError, OverflowError, struct.error):
         return None
 
 
-def _left_s(process: Path, call: _Call, arguments: list[int]) -> float:
+def _left_s(process: Path, call: _Call, arguments: Sequence[int]) -> float:
     value = arguments[call.argument]
     if call.form == "milliseconds":
         milliseconds = struct.unpack("=i", struct.pack("=I", value & 0xFFFFFFFF))[0]
@@ -60,7 +61,7 @@ def _left_s(process: Path, call: _Call, arguments: list[int]) -> float:
     return asked_s if clock is None else asked_s - time.clock_gettime(clock)
 
 
-def _absolute_clock(call: _Call, arguments: list[int]) -> int | None:
+def _absolute_clock(call: _Call, arguments: Sequence[int]) -> int | None:
     """The clock of a wait until an instant. None: the wait is for a duration."""
     if call.form == "clock" and arguments[1] & 1:
         return arguments[0]

@@ -10,20 +10,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpusquad.agent.outside import MAX_THREADS, MESSAGES, OutsideReader, OutsideWait
+from gpusquad.agent.ports import RunPorts
 from gpusquad.agent.wait_times import time_left_s
 from gpusquad.model.waits import WAIT_KINDS, WaitKind
 
 FOR_EVER_S = 24 * 3600.0
 """Nobody sleeps for that long on purpose while holding a GPU."""
-_LISTEN, _ESTABLISHED = "0A", "01"
 _FUNCTIONS: tuple[tuple[str, str], ...] = (
     ("hrtimer_nanosleep", "sleeping"), ("do_nanosleep", "sleeping"), ("common_nsleep", "sleeping"), ("futex", "lock"),
-    ("do_wait", "child"), ("pipe", "pipe"), ("unix_stream", "pipe"), ("unix_wait", "pipe"), ("fifo", "pipe"),
-    ("wait_for_partner", "pipe"), ("flock", "pipe"), ("posix_lock", "pipe"), ("do_msgrcv", "pipe"),
-    ("do_semtimedop", "pipe"), ("do_poll", "poll"), ("poll_schedule", "poll"), ("do_select", "poll"),
+    ("do_wait", "child"), *((part, "message") for part in MESSAGES), ("pipe", "pipe"), ("unix_stream", "pipe"),
+    ("unix_wait", "pipe"), ("flock", "pipe"), ("posix_lock", "pipe"), ("locks_lock", "pipe"),
+    ("do_poll", "poll"), ("poll_schedule", "poll"), ("do_select", "poll"),
     ("do_sys_poll", "poll"), ("ep_poll", "poll"), ("do_epoll", "poll"), ("eventfd", "poll"), ("sk_wait", "socket"),
     ("wait_woken", "socket"), ("inet_csk_accept", "socket"), ("skb_wait", "socket"), ("skb_recv", "socket"),
     ("n_tty_read", "terminal"), ("tty_read", "terminal"), ("do_sigtimedwait", "signal"), ("pause", "signal"),
@@ -32,11 +33,16 @@ _FUNCTIONS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Parts of the names of kernel functions. They have differed between versions by their ends."""
 _FOR_OTHERS = ("lock", "pipe", "poll", "socket")
-_HELPERS = frozenset({"wandb-core", "wandb-service", "gpu_stats", "tensorboard"})
+_HELPERS = frozenset(
+    {"wandb-core", "wandb-service", "gpu_stats", "tensorboard", "torch_shm_manag", "Xvfb", "Xorg", "dbus-daemon"}
+)
 """Programs that wait beside the work, whatever that does."""
 _OPAQUE = frozenset({"docker", "podman", "nerdctl", "ctr", "crictl", "java"})
 """Their main thread waits as long as they run: the work is done by containers elsewhere, or by other threads."""
-_MAX_THREADS = 512
+_LAUNCHERS = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+"""Programs that only look from time to time whether those that they have started still run."""
+_LAUNCHER_WORDS = 4
+"""Words of a command line that can name a launcher: an interpreter and its options come first."""
 _POLLS_S = 60.0
 """A wait for a worker that ends by itself so soon is one of many in a row."""
 
@@ -47,6 +53,10 @@ class WaitReading:
 
     kind: WaitKind = "unknown"
     detail: str = ""
+    besides: WaitReading | None = None
+    """Of a service: what it waits for besides requests. A program that trains may serve its metrics."""
+    is_visited: bool = False
+    """Whether somebody outside of the run uses a port that it listens on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +69,18 @@ class _Process:
     """Its executable. Workers of a program share it; helpers such as metric uploaders do not."""
     waits: str
     """Function in which its main thread waits, as one of the words above. Empty: it runs, or that is unknown."""
+    is_launcher: bool = False
 
 
-@dataclass(slots=True)
-class _Sockets:
-    """TCP sockets of the run, by inode."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is the same for all tasks of a run."""
 
-    states: dict[str, str] = field(default_factory=dict)
-    local: dict[str, str] = field(default_factory=dict)
-    remote: dict[str, str] = field(default_factory=dict)
+    processes: Mapping[int, _Process]
+    workers: Sequence[_Process]
+    is_gang: bool
+    ports: RunPorts
+    outside: OutsideWait | None
 
 
 class WaitReader:
@@ -75,6 +88,7 @@ class WaitReader:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
+        self._outside = OutsideReader(proc)
 
     def stopped(self, pids: Iterable[int]) -> str:
         """A program of a task that was stopped by a signal. Empty: none. Its helpers may be paused on purpose."""
@@ -89,34 +103,49 @@ class WaitReader:
         found = [count for pid in pids if (count := self._disk_bytes(pid)) is not None]
         return sum(found) if found else None
 
+    def listens(self, pids: Sequence[int]) -> bool:
+        """Whether one of these processes listens for connections."""
+        return bool(pids) and RunPorts(self._proc, pids, pids).listens
+
     def read(self, pids: Iterable[int], *, is_gang: bool) -> WaitReading:
         """Of all processes of a run. In a gang the tasks listen for each other, so that says nothing."""
         processes = self._processes(pids)
+        if not processes:
+            return WaitReading()
         roots = _roots(processes)
-        is_gang = is_gang or len(roots) > 1
+        workers = [one for one in processes.values() if one.name not in _HELPERS]
+        worker_pids = [one.pid for one in workers]
+        ports = RunPorts(self._proc, worker_pids, list(processes))
+        outside = self._outside.find(worker_pids, processes, ports.inodes)
+        run = _Run(processes, workers, is_gang or len(roots) > 1, ports, outside)
         leaders = [leader for root in roots for leader in _without_readers(_leaders(root, processes))]
-        readings = [self._judge(leader, processes, is_gang=is_gang) for leader in leaders]
-        return min(readings, key=lambda reading: WAIT_KINDS.index(reading.kind), default=WaitReading())
+        return _together([self._judge(leader, run) for leader in leaders])
 
-    def _judge(self, leader: _Process, processes: Mapping[int, _Process], *, is_gang: bool) -> WaitReading:
+    def _judge(self, leader: _Process, run: _Run) -> WaitReading:
         who = f"{leader.name} (pid {leader.pid})"
         if leader.state == "T":
             return WaitReading("stopped", f"{who} was stopped by a signal")
-        workers = [one for one in processes.values() if one.name not in _HELPERS]
         if leader.name in _OPAQUE:
             return WaitReading("unknown", f"{who} does its work elsewhere")
-        if any(one.state == "D" or one.waits == "disk" for one in workers):
+        if any(one.state == "D" or one.waits == "disk" for one in run.workers):
             return WaitReading("disk", f"{who} waits for a disk or file server")
-        if any(one.waits == "terminal" or self._has_terminal(one.pid) for one in processes.values()):
+        if any(one.waits == "terminal" or self._has_terminal(one.pid) for one in run.processes.values()):
             return WaitReading("terminal", f"{who} is at a terminal")
-        listens, talks = self._network(workers, processes.keys())
-        if listens and not is_gang:
-            return WaitReading("service", f"{who} listens for requests")
-        if talks:
+        besides = self._judge_besides_requests(leader, who, run)
+        if run.ports.listens and not run.is_gang:
+            return WaitReading("service", f"{who} listens for requests", besides, run.ports.is_visited)
+        return besides
+
+    def _judge_besides_requests(self, leader: _Process, who: str, run: _Run) -> WaitReading:
+        if run.ports.talks:
             return WaitReading("network", f"{who} has a connection to another machine")
+        if run.outside is not None:
+            serves = run.processes[run.outside.pid].program == leader.program and not run.is_gang
+            kind: WaitKind = "service" if run.outside.listens and serves else "outside"
+            return WaitReading(kind, f"{who} waits for {run.outside.what}")
         if leader.waits == "lock" and self._thread_sleeps(leader.pid):
             return WaitReading("sleeping", f"a thread of {who} sleeps")
-        mine = [one for one in workers if one.parent == leader.pid and one.program == leader.program]
+        mine = [one for one in run.workers if one.parent == leader.pid and one.program == leader.program]
         if leader.waits in _FOR_OTHERS and any(self._naps(one) for one in mine):
             return WaitReading("sleeping", f"a worker of {who} sleeps")
         return self._judge_wait(leader, who, has_workers=bool(mine))
@@ -124,6 +153,8 @@ class WaitReader:
     def _judge_wait(self, leader: _Process, who: str, *, has_workers: bool) -> WaitReading:
         if leader.waits in ("child", "signal"):
             return WaitReading("sleeping", f"{who} waits for a child process or a signal")
+        if leader.waits == "message":
+            return WaitReading("outside", f"{who} waits for another program")
         if leader.waits not in ("sleeping", *_FOR_OTHERS):
             return WaitReading("running" if leader.state == "R" else "unknown", "")
         left_s = time_left_s(self._proc / str(leader.pid))
@@ -161,7 +192,9 @@ class WaitReader:
             program = os.readlink(self._proc / str(pid) / "exe")
         except OSError:
             program = ""
-        return _Process(pid, name, state, parent, program, waits)
+        words = self._text(pid, "cmdline").split("\0")[:_LAUNCHER_WORDS]
+        is_launcher = any(os.path.basename(word) in _LAUNCHERS for word in words)
+        return _Process(pid, name, state, parent, program, waits, is_launcher)
 
     def _disk_bytes(self, pid: int) -> int | None:
         lines = dict(line.split(": ", 1) for line in self._text(pid, "io").splitlines() if ": " in line)
@@ -180,7 +213,7 @@ class WaitReader:
     def _thread_sleeps(self, pid: int) -> bool:
         """Whether another thread than the main one sleeps, and may look from time to time whether it can go on."""
         try:
-            threads = os.listdir(self._proc / str(pid) / "task")[:_MAX_THREADS]
+            threads = os.listdir(self._proc / str(pid) / "task")[:MAX_THREADS]
         except OSError:
             return False
         return any("nanosleep" in self._text(pid, f"task/{thread}/wchan") for thread in threads)
@@ -198,56 +231,18 @@ class WaitReader:
         except OSError:
             return ""
 
-    # -- network -----------------------------------------------------------------------------------------------------
 
-    def _network(self, family: Sequence[_Process], pids: Iterable[int]) -> tuple[bool, bool]:
-        """Whether these processes listen, and whether they are connected to a process that is not of the run."""
-        mine = {process.pid: self._socket_inodes(process.pid) for process in family}
-        if not any(mine.values()):
-            return False, False
-        sockets = self._tcp(family[0].pid)
-        of_run = {inode for pid in pids for inode in self._socket_inodes(pid)}
-        ends = {(sockets.local[inode], sockets.remote[inode]) for inode in of_run & sockets.states.keys()}
-        seen = {inode for inodes in mine.values() for inode in inodes} & sockets.states.keys()
-        listens = any(sockets.states[inode] == _LISTEN for inode in seen)
-        talks = any(
-            sockets.states[inode] == _ESTABLISHED and (sockets.remote[inode], sockets.local[inode]) not in ends
-            for inode in seen
-        )
-        return listens, talks
+def _together(readings: Sequence[WaitReading]) -> WaitReading:
+    """One that waits on purpose or for somebody else explains those that wait for it."""
+    first = _first(readings)
+    if first.kind != "service":
+        return first
+    besides = _first([reading.besides or reading for reading in readings])
+    return replace(first, besides=besides)
 
-    def _socket_inodes(self, pid: int) -> set[str]:
-        folder = self._proc / str(pid) / "fd"
-        found: set[str] = set()
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            return found
-        for name in names[:4096]:
-            try:
-                target = os.readlink(folder / name)
-            except OSError:
-                continue
-            if target.startswith("socket:["):
-                found.add(target[8:-1])
-        return found
 
-    def _tcp(self, pid: int) -> _Sockets:
-        """In the network namespace of the process."""
-        sockets = _Sockets()
-        for table in ("tcp", "tcp6"):
-            try:
-                with open(self._proc / str(pid) / "net" / table, encoding="ascii", errors="replace") as file:
-                    lines = file.readlines()[1:]
-            except OSError:
-                continue
-            for line in lines:
-                fields = line.split()
-                if len(fields) > 9:
-                    inode = fields[9]
-                    sockets.states[inode] = fields[3]
-                    sockets.local[inode], sockets.remote[inode] = _end(fields[1]), _end(fields[2])
-        return sockets
+def _first(readings: Sequence[WaitReading]) -> WaitReading:
+    return min(readings, key=lambda reading: WAIT_KINDS.index(reading.kind), default=WaitReading())
 
 
 def _roots(processes: Mapping[int, _Process]) -> list[_Process]:
@@ -265,7 +260,7 @@ def _leaders(root: _Process, processes: Mapping[int, _Process]) -> list[_Process
         seen.add(process.pid)
         children = [one for one in processes.values() if one.parent == process.pid and one.name not in _HELPERS]
         others = [one for one in children if one.program != process.program]
-        if process.waits == "child" and children:
+        if children and (process.waits == "child" or process.is_launcher):
             ahead += children
         elif process.waits in ("pipe", "poll") and others:
             ahead += others
@@ -277,9 +272,3 @@ def _leaders(root: _Process, processes: Mapping[int, _Process]) -> list[_Process
 def _without_readers(leaders: list[_Process]) -> list[_Process]:
     """The rest of a pipeline only waits for its first program."""
     return [leader for leader in leaders if leader.waits != "pipe"] or leaders
-
-
-def _end(address: str) -> str:
-    """An end of a connection. The same IPv4 address is written differently in the table of IPv6."""
-    host, _, port = address.partition(":")
-    return f"{host[-8:]}:{port}" if host[:24] == "0000000000000000FFFF0000" else f"{host}:{port}"

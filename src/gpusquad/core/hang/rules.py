@@ -22,6 +22,8 @@ _ROUNDS_PER_S = 0.3
 _RECENT_US = 60 * US_PER_S
 _ON_PURPOSE = ("service", "terminal")
 """Such runs wait for people or requests as long as they like."""
+_FOR_OTHERS = ("network", "outside")
+"""Such runs may wait for a person, another job or another machine."""
 
 
 def judge(evidence: Evidence, rules: HangRules) -> list[Suspicion]:
@@ -112,7 +114,7 @@ def _stuck(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     # Another loss beside the same step is another round of the loop. An equal line may only say that it is alive.
     is_round = evidence.new_output_us is not None and evidence.new_output_us > since_us
     least_per_s = _ROUNDS_PER_S if is_round else _LOOP_LINES_PER_S
-    is_loop = evidence.same_step >= least_per_s * quiet_us / US_PER_S
+    is_loop = evidence.same_step >= least_per_s * quiet_us / US_PER_S and evidence.waits != "outside"
     message = f"has printed the same step in {evidence.same_step} lines for {show_us(quiet_us)}"
     cure = "check what its loop counts; let it print the step that it is at"
     return Suspicion("stuck", since_us, message, cure, may_stop=is_loop, shown=evidence.sample)
@@ -129,7 +131,7 @@ def _repeats(evidence: Evidence, rules: HangRules) -> Suspicion | None:
         return None  # quiet training with a warning in each step; a service that logs its health checks
     per_s = evidence.repeated * US_PER_S / quiet_us
     is_busy = evidence.last_cpu_us is not None and evidence.last_cpu_us > evidence.now_us - _RECENT_US
-    is_loop = per_s >= (_LOOP_LINES_PER_S if is_busy else _IDLE_LINES_PER_S) and evidence.waits != "network"
+    is_loop = per_s >= (_LOOP_LINES_PER_S if is_busy else _IDLE_LINES_PER_S) and evidence.waits not in _FOR_OTHERS
     message = f"has printed the same lines again and again for {show_us(quiet_us)}, {evidence.repeated} or more of them"
     cure = "check what its loop waits for"
     return Suspicion("repeats", since_us, message, cure, may_stop=is_loop, shown=evidence.sample)
@@ -166,7 +168,7 @@ def _overrun(evidence: Evidence, rules: HangRules) -> Suspicion | None:
 
 def _is_endless(evidence: Evidence, rules: HangRules, ran_us: int) -> bool:
     """Nothing tells a silent loop from silent work, so only a run time far beyond everything expected does."""
-    if rules.overrun_stop_times <= 0 or evidence.waits in (*_ON_PURPOSE, "network", "disk"):
+    if rules.overrun_stop_times <= 0 or evidence.waits in (*_ON_PURPOSE, *_FOR_OTHERS, "disk"):
         return False
     most_us = max((evidence.high_us or 0) * rules.overrun_stop_times, rules.overrun_stop_least_s * US_PER_S)
     news_us = _latest(evidence, evidence.new_output_us, evidence.last_progress_us, evidence.last_card_us,
