@@ -33,6 +33,8 @@ REQUESTS = {
     "estimator": {"state": "done", "command": "python3 estimate.py", "fields": {"run": "2h"}, "warning": "",
                   "took_s": 1.5, "cached": False},
     "used": {"attempt": 0, "gpus": None, "gpu_memory": 3 << 30, "cpu": 2.9, "memory": 5 << 30},
+    "slo": {"deadline_s": None, "latency_s": 0.02, "throughput": 100.0, "availability": 0.999},
+    "estimate_s": None, "limit_s": 4.0 * HOUR_S, "hang_warnings": [],
 }  # fmt: skip
 
 
@@ -97,10 +99,12 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
             "passed": [{"job": "01hzx7k2m9qd3w5r8t1v4y6a0c", "user": "ada", "tenant": "vision", "running": True,
                         "by": "priority", "value": "urgent", "granted": "granted to tenant vision by an administrator",
                         "message": "01hzx7k2m9qd3w5r8t1v4y6a0c of ada (tenant vision), submitted later, started first "
-                        "by priority urgent, granted to tenant vision by an administrator"}]},
+                        "by priority urgent, granted to tenant vision by an administrator"}],
+            "hang_warnings": []},
         ("GET", "/jobs/llama-finetune/when"): when,
         ("GET", f"/jobs/{one['id']}/when"): when,
-        ("GET", f"/jobs/{one['id']}/why"): {"state": "pending", "position": 1, "reasons": reasons(), "passed": []},
+        ("GET", f"/jobs/{one['id']}/why"): {"state": "pending", "position": 1, "reasons": reasons(), "passed": [],
+                                              "hang_warnings": []},
         ("GET", "/jobs/llama-finetune/source"): {"spec": {"command": ["python", "train.py"], "gpus": 8}},
         ("GET", "/jobs/llama-finetune/story"): {"items": story(now_s), "next": None},
         ("GET", "/jobs/llama-finetune/logs"): {

@@ -10,7 +10,7 @@ from tests.canned.units import HOUR_S, MINUTE_S
 RECORD = {"count": 120, "within_ratio": 0.91, "median_ratio": 0.14}
 NO_BLOCK = ("no_block", "needs 8 GPUs on one node, the largest free block is 5")
 HOSTILE = "<img src=x onerror=alert(1)> [red]x[/red] \x1b[31mred\x1b[2J\u202egnp.exe"
-_QUEUE_ONLY = ("end", "position", "eta_s", "eta_high_s", "promised_s", "reason")
+_QUEUE_ONLY = ("end", "hang_warnings", "position", "eta_s", "eta_high_s", "promised_s", "reason")
 
 
 def job(now_s: float, number: int, name: str, state: str = "pending", **more: Any) -> dict[str, Any]:
@@ -47,6 +47,7 @@ def queued(now_s: float, number: int, name: str, position: int, eta_min: float |
 
 def on_cards(view: dict[str, Any]) -> dict[str, Any]:
     """A running job in the queue: with its end by the run time that was predicted."""
+    view = {"hang_warnings": []} | view
     run = view["forecast"]
     if run is None or view["started_s"] is None:
         return view | {"end": None}
@@ -60,6 +61,12 @@ def as_job(view: dict[str, Any]) -> dict[str, Any]:
 
 def progress(now_s: float, ratio: float) -> dict[str, Any]:
     return {"step": 100 * ratio, "total": 100.0, "ratio": ratio, "at_s": now_s - 5}
+
+
+def hang_warning(now_s: float) -> dict[str, Any]:
+    return {"rule": "silent", "message": "no sign of life for 12m: no new output", "cure": "check its logs",
+            "since_s": now_s - 12 * MINUTE_S, "warned_s": now_s - 2 * MINUTE_S,
+            "stops_s": now_s + 2 * MINUTE_S}  # fmt: skip
 
 
 def reasons() -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import pytest
 
 from gpusquad.cli._jobs import cards, ending, forecast_text, label
 from gpusquad.cli._times import clock, stamp
-from tests.canned.jobs import HOSTILE, job
+from tests.canned.jobs import HOSTILE, hang_warning, job
 
 
 def test_why(service, gsq):
@@ -32,6 +32,22 @@ def test_why_not(service, gsq):
     service.set_answers("GET", "/jobs/vgg", running)
     service.set_answers("GET", "/jobs/vgg/why", {"state": "running", "position": None, "reasons": []})
     assert gsq("why", "vgg").stdout == "vgg (0001bxdf) has been running for 1 h\n"
+
+
+def test_why_of_a_running_job_says_what_hang_detection_warns_about(service, gsq):
+    now_s = service.now_s
+    service.set_answers("GET", "/jobs/vgg", job(now_s, 1, "vgg", "running"))
+    endings = {now_s + 120: "it is stopped in 2 min unless that ends", None: "it is not stopped for this"}
+    for stops_s, ends in endings.items():
+        warning = hang_warning(now_s) | {"stops_s": stops_s}
+        answer = {"state": "running", "position": None, "reasons": [], "passed": [], "hang_warnings": [warning]}
+        service.set_answers("GET", "/jobs/vgg/why", answer)
+        assert [line.rstrip() for line in gsq("why", "vgg").stdout.splitlines()] == [
+            "vgg (0001bxdf) has been running for 1 h",
+            "  hang warning: silent  no sign of life for 12m: no new output",
+            "                        → check its logs",
+            f"                        warned 2 min ago; {ends}",
+        ]
 
 
 def test_why_names_the_eligible_time_if_it_is_later_than_the_submission(service, gsq):

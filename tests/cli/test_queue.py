@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.cells import cell_len
 
-from tests.canned.jobs import HOSTILE, job
+from tests.canned.jobs import HOSTILE, hang_warning, job
 
 
 def test_who_runs_and_who_waits(service, gsq, monkeypatch):
@@ -18,6 +18,20 @@ def test_who_runs_and_who_waits(service, gsq, monkeypatch):
     assert "in 12 min" in shown
     assert "needs 8 GPUs on one node, the largest free block is 5" in shown
     assert lines[-1] == "2 running · 1 starting · 3 pending · 1 held"
+
+
+@pytest.mark.parametrize(
+    ("width", "text"), [("200", "running (hang warning: silent)"), ("100", "running (hang: silent)")]
+)
+def test_running_job_with_a_hang_warning_is_marked(service, gsq, monkeypatch, width, text):
+    monkeypatch.setenv("COLUMNS", width)
+    answer = service.answers["GET", "/queue"][0].body
+    first, *others = answer["running"]
+    warned = first | {"hang_warnings": [hang_warning(first["started_s"])]}
+    service.set_answers("GET", "/queue", answer | {"running": [warned, *others]})
+    lines = gsq("queue").stdout.splitlines()
+    assert [text in line for line in lines].count(True) == 1
+    assert text in next(line for line in lines if "vgg16" in line)
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 80, 100, 110, 200])

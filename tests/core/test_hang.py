@@ -1,5 +1,7 @@
 """Hang rules: silent, spinning and overrunning runs, warnings and stops, and crash backoff."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +167,18 @@ def test_run_warned_earlier_is_stopped_when_stopping_is_switched_on():
     watch, _ = HangWatch().step(at(0), [silent()], RULES, stop=False)
     _, notices = watch.step(at(700), [silent()], RULES, stop=True)
     assert [notice.kind for notice in notices] == ["stop"]
+
+
+def test_warning_shows_the_present_evidence_and_the_time_of_its_stop():
+    watch, _ = HangWatch().step(at(0), [silent()], RULES, stop=True)
+    now = replace(silent(), message="no sign of life for 2h")
+    watch, notices = watch.step(at(1), [now], RULES, stop=True)
+    (warning,) = watch.warned.values()
+    assert (notices, warning.message, warning.at_us) == ((), "no sign of life for 2h", at(0))
+    assert warning.stops_us(RULES) == at(0) + RULES.stop_after_s * 1_000_000
+    watch, _ = watch.step(at(2), [replace(now, may_stop=False)], RULES, stop=True)
+    assert [one.stops_us(RULES) for one in watch.warned.values()] == [None]
+    assert watch.step(at(3), [], RULES, stop=True)[0].warned == {}
 
 
 @given(

@@ -21,6 +21,7 @@ from gpusquad.server.answers import (
     CardUser,
     ClusterStatus,
     EndAnswer,
+    HangStatus,
     JobChange,
     NodeStatus,
     PolicyPreview,
@@ -79,7 +80,10 @@ class FakeScheduler:
     def queries(self) -> FakeScheduler:
         return self
 
-    node_service = policy_service = suspects = queries
+    node_service = policy_service = suspects = hangs = queries
+
+    def warnings(self, row: JobRow) -> list[HangStatus]:
+        return [HangStatus("silent", 0, 60, "no output", "check it", None)] if row.state == "running" else []
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

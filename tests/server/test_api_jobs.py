@@ -34,6 +34,10 @@ def test_submission_returns_the_job(rig: Rig) -> None:
     job = accepted["jobs"][0]
     assert (job["name"], job["state"], job["tasks"], job["gpus"], job["user"]) == ("first", "pending", 3, 3, "ann")
     assert rig.get(f"jobs/{job['id']}").json() == job | {
+        "slo": None,
+        "estimate_s": None,
+        "limit_s": None,
+        "hang_warnings": [],
         "run_record": None,
         "auto": [],
         "estimator": None,
@@ -238,6 +242,27 @@ def test_hold_release_cancel_and_resubmit_change_the_state(rig: Rig) -> None:
     assert (again["state"], again["id"] == job) == ("pending", False)
 
 
+def test_job_has_its_goals(rig: Rig) -> None:
+    job = rig.submit(slo={"deadline": "2h", "availability": 0.99}, limit="3h")
+    detail = rig.get(f"jobs/{job['id']}").json()
+    assert detail["slo"] == {
+        "deadline_s": job["submitted_s"] + 7200, "latency_s": None, "throughput": None, "availability": 0.99,
+    }  # fmt: skip
+    assert (detail["limit_s"], detail["estimate_s"]) == (10800, None)
+    assert rig.get(f"jobs/{rig.submit()['id']}").json()["slo"] is None
+
+
+def test_running_job_has_the_warnings_of_hang_detection_everywhere(rig: Rig) -> None:
+    job = rig.submit()["id"]
+    assert rig.get(f"jobs/{job}/why").json()["hang_warnings"] == []
+    rig.scheduler.move(job, "running")
+    (running,) = rig.get("queue").json()["running"]
+    (warning,) = running["hang_warnings"]
+    assert (warning["rule"], warning["message"], warning["stops_s"]) == ("silent", "no output", None)
+    assert rig.get(f"jobs/{job}").json()["hang_warnings"] == [warning]
+    assert rig.get(f"jobs/{job}/why").json()["hang_warnings"] == [warning]
+
+
 def test_update_changes_a_job_and_refuses_invalid_fields(rig: Rig) -> None:
     job = rig.submit()["id"]
     assert rig.call("PATCH", f"jobs/{job}", json={"priority": "high", "estimate": "2h"}).json()["priority"] == "high"
@@ -323,7 +348,9 @@ def test_why_when_and_story_follow_the_job(rig: Rig) -> None:
     assert when["run"] == {"mid_s": 60.0, "high_s": None, "source": "history", "confidence": None}
     assert when["accuracy"]["count"] == 10
     rig.scheduler.move(job, "succeeded", started_us=5_000_000)
-    assert rig.get(f"jobs/{job}/why").json() == {"state": "succeeded", "position": None, "reasons": [], "passed": []}
+    assert rig.get(f"jobs/{job}/why").json() == {
+        "state": "succeeded", "position": None, "reasons": [], "passed": [], "hang_warnings": [],
+    }  # fmt: skip
     assert rig.get(f"jobs/{job}/when").json()["start_s"] == 5.0
     story = rig.get(f"jobs/{job}/story").json()
     assert [line["kind"] for line in story["items"]] == ["pending", "succeeded"]

@@ -61,6 +61,25 @@ def reasons_view(reasons: Iterable[Plain]) -> Padding:
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
+def hangs_view(warnings: Iterable[Plain], now_s: float) -> Padding:
+    """One row per warning of hang detection: the rule, the evidence, what to do, and when the job is stopped."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="bold red")
+    grid.add_column(overflow="fold")
+    for one in warnings:
+        text = Text(one_line(one["message"]))
+        text.append(f"\n→ {one_line(one['cure'])}" if one["cure"] else "", "cyan")
+        grid.add_row(f"hang warning: {one_line(one['rule'])}", text.append(f"\n{_stops(one, now_s)}", "dim"))
+    return Padding(grid, (0, 0, 0, 2), expand=False)
+
+
+def _stops(warning: Plain, now_s: float) -> str:
+    since = f"warned {relative(warning['warned_s'], now_s)}"
+    if warning["stops_s"] is None:
+        return f"{since}; it is not stopped for this"
+    return f"{since}; it is stopped {relative(max(warning['stops_s'], now_s), now_s)} unless that ends"
+
+
 def passed_view(passed: Iterable[Plain]) -> Padding:
     """One row per job that went ahead by a right."""
     grid = Table.grid(padding=(0, 2, 0, 0))

@@ -46,6 +46,14 @@ def words(state: str) -> str:
     return one_line(state).replace("_", " ")
 
 
+def state_text(job: Plain, *, roomy: bool) -> str:
+    """The state, with the rules of hang detection that warn about the job."""
+    rules = ", ".join(one_line(warning["rule"]) for warning in job.get("hang_warnings") or ())
+    if not rules:
+        return words(job["state"])
+    return f"{words(job['state'])} ({'hang warning' if roomy else 'hang'}: {rules})"
+
+
 def time_in_state(job: Plain, now_s: float) -> str:
     """Time since submission or start, up to the end if it ended."""
     started_s, ended_s = job.get("started_s"), job.get("ended_s")

@@ -1,4 +1,4 @@
-"""``gpusquad why``: explains why a job has not started."""
+"""``gpusquad why``: explains why a job has not started, or what hang detection says about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def why(job: JobArgument, as_json: AsJson = False) -> None:
-    """Explain why a job has not started: every reason, with numbers and what would help."""
+    """Explain why a job has not started: every reason, with numbers and what would help. Of a running job, explain
+    warnings of hang detection."""
     show_why(connect(), job, as_json)
 
 
@@ -21,7 +22,7 @@ def show_why(client: Client, job: str, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._answers import eligible, heading, passed_view, reasons_view
+    from gpusquad.cli._answers import eligible, hangs_view, heading, passed_view, reasons_view
     from gpusquad.cli._tables import console
 
     out = console()
@@ -33,5 +34,7 @@ def show_why(client: Client, job: str, as_json: bool) -> None:
         out.print(reasons_view(answer["reasons"]))
     if answer.get("passed"):
         out.print(passed_view(answer["passed"]))
+    if answer.get("hang_warnings"):
+        out.print(hangs_view(answer["hang_warnings"], client.now_s()))
     if not answer["reasons"] and answer["state"] == "pending":
         out.print("  No blocking reason. It is expected to start in the next scheduling cycle.")

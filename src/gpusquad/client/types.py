@@ -366,6 +366,15 @@ class GpuHours(TypedDict):
     unknown: float
 
 
+class HangWarning(TypedDict):
+    rule: str
+    message: str
+    cure: str
+    since_s: float
+    warned_s: float
+    stops_s: float | None
+
+
 class HeadDelaysView(TypedDict):
     count: int
     delayed: int
@@ -454,6 +463,10 @@ class JobDetail(TypedDict):
     next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
+    slo: SloView | None
+    estimate_s: float | None
+    limit_s: float | None
+    hang_warnings: list[HangWarning]
     run_record: RunTimeRecord | None
     auto: list[ChosenRequest]
     estimator: EstimatorView | None
@@ -674,7 +687,7 @@ class PassedView(TypedDict):
     user: str
     tenant: str
     running: bool
-    by: Literal["priority", "guarantee", "lane", "wait limit"]
+    by: Literal["priority", "guarantee", "lane", "wait limit", "fair share"]
     value: str
     granted: str
     message: str
@@ -910,6 +923,7 @@ class RunningView(TypedDict):
     preemptions: int
     after: list[DependencyView]
     end: End | None
+    hang_warnings: list[HangWarning]
 
 
 class SamplePage(TypedDict):
@@ -970,6 +984,13 @@ class SloTargets(TypedDict):
     latency_s: float | None
     throughput_per_s: float | None
     availability_ratio: float | None
+
+
+class SloView(TypedDict):
+    deadline_s: float | None
+    latency_s: float | None
+    throughput: float | None
+    availability: float | None
 
 
 class SoloView(TypedDict):
@@ -1235,6 +1256,7 @@ class WhyView(TypedDict):
     position: int | None
     reasons: list[ReasonView]
     passed: list[PassedView]
+    hang_warnings: list[HangWarning]
 
 
 class WindowPage(TypedDict):

@@ -92,6 +92,20 @@ class WhyAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class HangStatus:
+    """Hang detection warns about a running job."""
+
+    rule: str
+    since_us: int
+    """Last sign of life, or start of the overrun."""
+    warned_us: int
+    message: str
+    cure: str
+    stops_us: int | None
+    """When it is stopped unless that ends. None: it is not."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReservedStart:
     """Reserved start of a pending job."""
 

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from gpusquad.core.transitions import JobState
+from gpusquad.model.job import Slo
+from gpusquad.model.slo_text import slo_from
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
@@ -14,6 +16,7 @@ from gpusquad.server.answers import (
     CardStatus,
     CardUser,
     EndAnswer,
+    HangStatus,
     NodeStatus,
     PolicyStatus,
     QueueEntry,
@@ -101,8 +104,28 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
     }
 
 
-def running_view(row: JobRow, end: EndAnswer | None) -> Plain:
-    return job_view(row) | {"end": end_view(end)}
+def running_view(row: JobRow, end: EndAnswer | None, hangs: Iterable[HangStatus]) -> Plain:
+    return job_view(row) | {"end": end_view(end), "hang_warnings": hangs_view(hangs)}
+
+
+def hangs_view(hangs: Iterable[HangStatus]) -> list[Plain]:
+    return [
+        {"rule": one.rule, "message": one.message, "cure": one.cure, "since_s": one.since_us / US_PER_S,
+         "warned_s": one.warned_us / US_PER_S, "stops_s": to_s(one.stops_us)}
+        for one in hangs
+    ]  # fmt: skip
+
+
+def goals_view(row: JobRow) -> Plain:
+    """The fields ``slo``, ``estimate_s`` and ``limit_s`` of a job."""
+    core = row.core
+    slo = _slo_view(slo_from(core["slo"], "slo", row.submitted_us)) if core.get("slo") else None
+    return {"slo": slo, "estimate_s": core.get("estimate"), "limit_s": core.get("limit")}
+
+
+def _slo_view(slo: Slo) -> Plain:
+    return {"deadline_s": to_s(slo.deadline_us), "latency_s": to_s(slo.latency_us),
+            "throughput": slo.throughput_per_s, "availability": slo.availability_ratio}  # fmt: skip
 
 
 def end_view(end: EndAnswer | None) -> Plain | None:

@@ -14,6 +14,7 @@ from gpusquad.server.answers import (
     CardStatus,
     ClusterStatus,
     EndAnswer,
+    HangStatus,
     JobChange,
     NodeStatus,
     PolicyPreview,
@@ -107,6 +108,14 @@ class SuspectsPort(Protocol):
         ...
 
 
+class HangsPort(Protocol):
+    """Hang detection."""
+
+    def warnings(self, row: JobRow) -> list[HangStatus]:
+        """What it warns about now. Empty unless the job runs."""
+        ...
+
+
 class SchedulerPort(Protocol):
     """The scheduler as the routers call it, from any thread. Permissions are checked by the caller; ``who`` is
     recorded."""
@@ -119,6 +128,8 @@ class SchedulerPort(Protocol):
     def policy_service(self) -> PolicyPort: ...
     @property
     def suspects(self) -> SuspectsPort: ...
+    @property
+    def hangs(self) -> HangsPort: ...
 
     def submit(
         self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None = None

@@ -202,6 +202,28 @@ def test_hung_job_is_reported_and_then_stopped_by_the_tenants_rule(tmp_path, dat
     assert kinds(world, job_id).index("hung") < kinds(world, job_id).index("stopping")
 
 
+@pytest.mark.parametrize("on_hang", ["stop", "warn"])
+def test_warning_of_a_running_job_says_when_it_is_stopped(tmp_path, database, on_hang) -> None:
+    world = World(tmp_path, "1x2", database, rules=HangRules(silent_s=60, stop_after_s=30))
+    with database.write() as c:
+        people.put_tenant(c, TenantRow("default", on_hang=on_hang))
+    world.scheduler.reload_tenants()
+    job_id = world.submit(name="hung", gpus=1, estimate=10_000)
+    world.settle()
+    run = {"job": job_id, "attempt": 0, "last_output_us": 0, "cpu_ratio": 0.0, "gpu_ratio": 0.0, "waits": "stuck"}
+    seen = []
+    for at_s in range(0, 80, 5):
+        send_sample(world, at_s * SECOND_US, runs=[run])
+        seen.append(world.scheduler.hangs.warnings(world.scheduler.row(job_id)))
+    assert seen[:12] == [[]] * 12
+    (warning,) = seen[-1]
+    assert (warning.rule, warning.warned_us) == ("silent", 60 * SECOND_US)
+    assert "no sign of life for 1m" in warning.message
+    assert warning.stops_us == (90 * SECOND_US if on_hang == "stop" else None)
+    send_sample(world, 80 * SECOND_US, runs=[run | {"last_output_us": 79 * SECOND_US}])
+    assert world.scheduler.hangs.warnings(world.scheduler.row(job_id)) == []
+
+
 def hang(world: World, job_id: str, attempt: int = 0) -> None:
     """Samples of a job that waits for itself, until the rules have stopped it."""
     start_s = world.clock.at_us // SECOND_US

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: cfc592e9024543b7
+// mark: ac2aa563c2af3b0b
 
 export interface paths {
     "/api/v1/jobs": {
@@ -35,7 +35,8 @@ export interface paths {
         };
         /**
          * Get Job
-         * @description Show one job, with the requests chosen for it, what it used, and the accuracy of predictions like its own.
+         * @description Show one job, with its goals, the requests chosen for it, what it used, and how good predictions like its own
+         *     were.
          */
         get: operations["get_job"];
         put?: never;
@@ -159,7 +160,7 @@ export interface paths {
         };
         /**
          * Why Job
-         * @description List all reasons why a job is pending.
+         * @description List all reasons why a job is pending, and what hang detection warns about if it runs.
          */
         get: operations["why_job"];
         put?: never;
@@ -2350,6 +2351,36 @@ export interface components {
             unknown: number;
         };
         /**
+         * HangWarning
+         * @description Hang detection warns about the job now.
+         */
+        HangWarning: {
+            /**
+             * Rule
+             * @description silent, spinning, stopped, nan, stuck, repeats, flood or overrun
+             */
+            rule: string;
+            /**
+             * Message
+             * @description The evidence
+             */
+            message: string;
+            /** Cure */
+            cure: string;
+            /**
+             * Since S
+             * @description Last sign of life, or start of the overrun
+             */
+            since_s: number;
+            /** Warned S */
+            warned_s: number;
+            /**
+             * Stops S
+             * @description When it is stopped unless that ends; null: it is not
+             */
+            stops_s: number | null;
+        };
+        /**
          * HeadDelaysView
          * @description How much later heads of the queue started than if no job behind them had started before them.
          */
@@ -2570,6 +2601,22 @@ export interface components {
             preemptions: number;
             /** After */
             after: components["schemas"]["DependencyView"][];
+            slo: components["schemas"]["SloView"] | null;
+            /**
+             * Estimate S
+             * @description Its user's estimate of the run time
+             */
+            estimate_s: number | null;
+            /**
+             * Limit S
+             * @description Run time after which it is stopped
+             */
+            limit_s: number | null;
+            /**
+             * Hang Warnings
+             * @description Of a running job
+             */
+            hang_warnings: components["schemas"]["HangWarning"][];
             run_record: components["schemas"]["RunTimeRecord"] | null;
             /** Auto */
             auto: components["schemas"]["ChosenRequest"][];
@@ -3588,10 +3635,10 @@ export interface components {
              * By
              * @enum {string}
              */
-            by: "priority" | "guarantee" | "lane" | "wait limit";
+            by: "priority" | "guarantee" | "lane" | "wait limit" | "fair share";
             /**
              * Value
-             * @description The priority or the lane
+             * @description The priority, the lane, or why its tenant goes first
              */
             value: string;
             /**
@@ -4348,6 +4395,8 @@ export interface components {
             after: components["schemas"]["DependencyView"][];
             /** @description As in when; null: not known */
             end: components["schemas"]["End"] | null;
+            /** Hang Warnings */
+            hang_warnings: components["schemas"]["HangWarning"][];
         };
         /** SamplePage */
         SamplePage: {
@@ -4549,6 +4598,26 @@ export interface components {
             throughput_per_s: number | null;
             /** Availability Ratio */
             availability_ratio: number | null;
+        };
+        /**
+         * SloView
+         * @description Goals of the job; null: not set.
+         */
+        SloView: {
+            /** Deadline S */
+            deadline_s: number | null;
+            /** Latency S */
+            latency_s: number | null;
+            /**
+             * Throughput
+             * @description Requests or steps per second
+             */
+            throughput: number | null;
+            /**
+             * Availability
+             * @description Fraction of requests within the latency
+             */
+            availability: number | null;
         };
         /**
          * SoloView
@@ -5261,6 +5330,11 @@ export interface components {
              * @description At most 20, running ones first
              */
             passed: components["schemas"]["PassedView"][];
+            /**
+             * Hang Warnings
+             * @description Of a running job
+             */
+            hang_warnings: components["schemas"]["HangWarning"][];
         };
         /** WindowPage */
         WindowPage: {

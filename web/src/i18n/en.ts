@@ -50,6 +50,7 @@ export const en = {
   "state.failed": "failed",
   "state.cancelled": "cancelled",
   "state.timed_out": "timed out",
+  "state.hangWarning": "hang warning: {rules}",
 
   "common.loading": "Loading…",
   "common.notBuilt": "This page is not built yet.",

@@ -52,6 +52,7 @@ export const ko: Record<keyof typeof en, string> = {
   "state.failed": "실패",
   "state.cancelled": "취소됨",
   "state.timed_out": "시간 초과",
+  "state.hangWarning": "멈춤 경고: {rules}",
 
   "common.loading": "불러오는 중…",
   "common.notBuilt": "아직 만들어지지 않은 페이지입니다.",

@@ -6,8 +6,11 @@ const TONES: Record<string, Tone> = {
   succeeded: "good", failed: "bad", cancelled: "plain", timed_out: "bad",
 };
 
-/** The state of a job. */
-export function StateBadge({ state }: { state: string }) {
+/** The state of a job, marked if hang detection warns about it. */
+export function StateBadge({ state, hangs = [] }: { state: string; hangs?: readonly { rule: string }[] }) {
   const t = useT();
-  return <Badge tone={TONES[state] ?? "plain"}>{state in TONES ? t(`state.${state}` as CommonKey) : state}</Badge>;
+  const word = state in TONES ? t(`state.${state}` as CommonKey) : state;
+  if (!hangs.length) return <Badge tone={TONES[state] ?? "plain"}>{word}</Badge>;
+  const warning = t("state.hangWarning", { rules: hangs.map((one) => one.rule).join(", ") });
+  return <span title={warning} aria-label={`${word}, ${warning}`}><Badge tone="bad">{word} ⚠</Badge></span>;
 }

@@ -17,6 +17,7 @@ from gpusquad.cli._jobs import (
     cause,
     forecast_text,
     short,
+    state_text,
     time_in_state,
     words,
 )
@@ -57,11 +58,15 @@ def job_row(job: Mapping[str, Any], now_s: float, width: int) -> Sequence[str | 
         job["user"],
         job["tenant"],
         gpus(job),
-        Text(words(job["state"]), style=STYLES.get(job["state"], "")),
+        Text(state_text(job, roomy=width >= ROOMY), style=_style(job)),
         time_in_state(job, now_s),
         forecast_text(job, now_s),
         _detail(job, width),
     )
+
+
+def _style(job: Mapping[str, Any]) -> str:
+    return "bold red" if job.get("hang_warnings") else STYLES.get(job["state"], "")
 
 
 def _detail(job: Mapping[str, Any], width: int) -> str:

@@ -136,16 +136,27 @@ class HangAction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Warning:
+class HangWarning:
+    """A suspicion that the run was warned about, as it is now."""
+
+    rule: RuleName
     at_us: int
+    """Time of the warning."""
+    since_us: int
+    message: str
+    cure: str
     may_stop: bool
+
+    def stops_us(self, rules: HangRules) -> int | None:
+        """When the run is stopped if the suspicion stays. None: never."""
+        return self.at_us + round(rules.stop_after_s * US_PER_S) if self.may_stop else None
 
 
 @dataclass(frozen=True, slots=True)
 class HangWatch:
     """Actions taken for one run so far. Immutable: every step gives a new value."""
 
-    warned: Mapping[RuleName, _Warning] = field(default_factory=dict)
+    warned: Mapping[RuleName, HangWarning] = field(default_factory=dict)
     stopped: bool = False
 
     def step(
@@ -155,14 +166,13 @@ class HangWatch:
         current: dict[RuleName, Suspicion] = {suspicion.rule: suspicion for suspicion in suspicions}
         over: list[RuleName] = [rule for rule in self.warned if rule not in current or self._is_new(current[rule])]
         notices = [_cleared(rule, now_us) for rule in over if rule not in current]
-        warned: dict[RuleName, _Warning] = {rule: past for rule, past in self.warned.items() if rule not in over}
+        warned: dict[RuleName, HangWarning] = {rule: past for rule, past in self.warned.items() if rule not in over}
         for suspicion in suspicions:
             before = warned.get(suspicion.rule)
-            if before is None or (suspicion.may_stop and not before.may_stop):
-                warned[suspicion.rule] = _Warning(now_us, suspicion.may_stop)
+            is_news = before is None or (suspicion.may_stop and not before.may_stop)
+            warned[suspicion.rule] = _warning(now_us if is_news or before is None else before.at_us, suspicion)
+            if is_news:
                 notices.append(_notice("warn", suspicion))
-            elif before.may_stop and not suspicion.may_stop:
-                warned[suspicion.rule] = _Warning(before.at_us, may_stop=False)
         due_us = now_us - rules.stop_after_s * US_PER_S
         due = [suspicion for suspicion in suspicions if suspicion.may_stop and warned[suspicion.rule].at_us <= due_us]
         stops = stop and not self.stopped and bool(due)
@@ -173,6 +183,11 @@ class HangWatch:
     def _is_new(self, suspicion: Suspicion) -> bool:
         """Whether there was a sign of life after the warning, between two evaluations."""
         return suspicion.rule != "overrun" and suspicion.since_us > self.warned[suspicion.rule].at_us
+
+
+def _warning(at_us: int, suspicion: Suspicion) -> HangWarning:
+    return HangWarning(suspicion.rule, at_us, suspicion.since_us, suspicion.message, suspicion.cure,
+                       suspicion.may_stop)  # fmt: skip
 
 
 def _notice(kind: Literal["warn", "stop"], suspicion: Suspicion) -> HangAction:

@@ -21,7 +21,17 @@ from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
 from gpusquad.server.services.jobs.rights import grant_of
 from gpusquad.server.submission import notes_view, specs_of
-from gpusquad.server.views import Plain, end_view, event_view, instant_s, page, places_view, record_view, run_view
+from gpusquad.server.views import (
+    Plain,
+    end_view,
+    event_view,
+    hangs_view,
+    instant_s,
+    page,
+    places_view,
+    record_view,
+    run_view,
+)
 from gpusquad.server.wiring import Services
 from gpusquad.store import events
 from gpusquad.store.jobs import FINAL_STATES, JobRow
@@ -31,7 +41,7 @@ router = APIRouter(tags=["answers"])
 
 @router.get("/jobs/{job}/why", response_model=WhyView)
 async def why_job(row: SeenJob, svc: Svc) -> Answer:
-    """List all reasons why a job is pending."""
+    """List all reasons why a job is pending, and what hang detection warns about if it runs."""
     return Answer(await svc.slow.run(lambda: _why(row, svc)))
 
 
@@ -71,11 +81,12 @@ def _why(row: JobRow, svc: Services) -> Plain:
         "position": answer.position,
         "reasons": [reason_view(reason) for reason in answer.reasons],
         "passed": passed,
+        "hang_warnings": hangs_view(svc.scheduler.hangs.warnings(row)),
     }
 
 
 def _passed_view(passed: Passed, granted: str) -> Plain:
-    job, right = passed.job, f"{passed.by} {passed.value}".rstrip()
+    job, right = passed.job, f"{passed.by}{': ' if passed.by == 'fair share' else ' '}{passed.value}".rstrip()
     went = "started first" if passed.is_running else "is ahead"
     later = "submitted later" if job.held_until_us is None else "eligible later"
     return {

@@ -38,7 +38,7 @@ from gpusquad.server.schemas.jobs import (
 )
 from gpusquad.server.services.prediction.accuracy import record_of
 from gpusquad.server.services.runtime.peaks import Peaks
-from gpusquad.server.views import Plain, changed_view, job_view, page, record_view
+from gpusquad.server.views import Plain, changed_view, goals_view, hangs_view, job_view, page, record_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import jobs
 from gpusquad.store.jobs import JobFilter, JobRow
@@ -119,13 +119,17 @@ def list_jobs(
 
 @router.get("/{job}", response_model=JobDetail)
 def get_job(row: SeenJob, svc: Svc) -> Answer:
-    """Show one job, with the requests chosen for it, what it used, and the accuracy of predictions like its own."""
+    """Show one job, with its goals, the requests chosen for it, what it used, and how good predictions like its own
+    were."""
     with svc.database.read() as c:
         source = row.forecast["source"] if row.forecast else None
         record = record_of(c, row.tenant, source, svc.clock.now_us()) if source else None
         context = svc.scheduler.context
         requests = requests_view(c, row, Peaks() if context is None else context.peaks)
-    return Answer(job_view(row) | requests | {"run_record": record_view(record)})
+    hangs = hangs_view(svc.scheduler.hangs.warnings(row))
+    return Answer(
+        job_view(row) | goals_view(row) | requests | {"run_record": record_view(record), "hang_warnings": hangs}
+    )
 
 
 @router.get("/{job}/source", response_model=JobSource)

@@ -27,6 +27,7 @@ def get_queue(
     # One more than requested shows whether there is another page.
     entries = svc.scheduler.queries.queue(offset, limit + 1, held_to)
     shown, tenants = entries[:limit], None if held_to is None else (held_to,)
+    warnings = svc.scheduler.hangs.warnings
     ends = {} if offset else svc.scheduler.queries.ends()
     with svc.database.read() as c:
         on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MAX_ROWS)
@@ -34,7 +35,7 @@ def get_queue(
         counts = jobs.count_by_state(c, JobFilter(UNFINISHED_STATES, tenants))
     return Answer({
         "items": [queued_view(rows[entry.job_id], entry) for entry in shown if entry.job_id in rows],
-        "running": [running_view(rows[job_id], ends.get(job_id)) for job_id in on_cards],
+        "running": [running_view(rows[one], ends.get(one), warnings(rows[one])) for one in on_cards],
         "counts": {state: counts.get(state, 0) for state in UNFINISHED_STATES},
         "next": str(offset + limit) if len(entries) > limit else None,
     })  # fmt: skip

@@ -211,7 +211,31 @@ class UsedView(ApiView):
     memory: float | None = Field(description="Bytes of main memory of one task")
 
 
+class SloView(ApiView):
+    """Goals of the job; null: not set."""
+
+    deadline_s: float | None
+    latency_s: float | None
+    throughput: float | None = Field(description="Requests or steps per second")
+    availability: float | None = Field(description="Fraction of requests within the latency")
+
+
+class HangWarning(ApiView):
+    """Hang detection warns about the job now."""
+
+    rule: str = Field(description="silent, spinning, stopped, nan, stuck, repeats, flood or overrun")
+    message: str = Field(description="The evidence")
+    cure: str
+    since_s: float = Field(description="Last sign of life, or start of the overrun")
+    warned_s: float
+    stops_s: float | None = Field(description="When it is stopped unless that ends; null: it is not")
+
+
 class JobDetail(JobView):
+    slo: SloView | None
+    estimate_s: float | None = Field(description="Its user's estimate of the run time")
+    limit_s: float | None = Field(description="Run time after which it is stopped")
+    hang_warnings: list[HangWarning] = Field(description="Of a running job")
     run_record: RunTimeRecord | None
     auto: list[ChosenRequest]
     estimator: EstimatorView | None
@@ -220,6 +244,7 @@ class JobDetail(JobView):
 
 class RunningView(JobView):
     end: End | None = Field(description="As in when; null: not known")
+    hang_warnings: list[HangWarning]
 
 
 class QueuedView(JobView):
@@ -267,8 +292,8 @@ class PassedView(ApiView):
     user: str
     tenant: str
     running: bool
-    by: Literal["priority", "guarantee", "lane", "wait limit"]
-    value: str = Field(description="The priority or the lane")
+    by: Literal["priority", "guarantee", "lane", "wait limit", "fair share"]
+    value: str = Field(description="The priority, the lane, or why its tenant goes first")
     granted: str = Field(description="Who has the right, and from whom")
     message: str
 
@@ -278,6 +303,7 @@ class WhyView(ApiView):
     position: int | None
     reasons: list[ReasonView]
     passed: list[PassedView] = Field(description="At most 20, running ones first")
+    hang_warnings: list[HangWarning] = Field(description="Of a running job")
 
 
 class AccuracyView(ApiView):

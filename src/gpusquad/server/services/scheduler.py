@@ -151,11 +151,10 @@ class Scheduler:
         self._context.run_pass = self._pass.run
         progress = ProgressTracking(self._context, setup.make_progress_model)
         self._neighbours = InterferenceLearner(self._context, setup.known)
+        self.hangs = HangWatcher(self._context, self._outcomes, self._tenants, setup.rules, self.suspects.suspect)
         self.watcher = AgentWatcher(
-            self._context, self.node_service,
-            HangWatcher(self._context, self._outcomes, self._tenants, setup.rules, self.suspects.suspect),
-            progress, self._neighbours, self.suspects,
-        )  # fmt: skip
+            self._context, self.node_service, self.hangs, progress, self._neighbours, self.suspects
+        )
 
     def _make_estimators(self, setup: Setup) -> Estimators | None:
         if setup.estimators is None:

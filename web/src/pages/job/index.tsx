@@ -11,6 +11,7 @@ import { Actions } from "./Actions";
 import { Facts } from "./Facts";
 import { Gpus } from "./Gpus";
 import styles from "./Job.module.css";
+import { HangWarnings } from "./HangWarnings";
 import { Logs } from "./Logs";
 import { Neighbours } from "./Neighbours";
 import { Notices } from "./Notices";
@@ -40,11 +41,12 @@ function JobPanels({ job }: { job: Job }) {
   const cards = cardsOf(job, lines);
   return (
     <>
-      <PageHead title={job.name || job.id} note={<StateBadge state={job.state} />}><Actions job={job} /></PageHead>
+      <PageHead title={job.name || job.id} note={<StateBadge state={job.state} hangs={job.hang_warnings} />}><Actions job={job} /></PageHead>
       <Lead job={job} />
       <div className={styles.columns}>
         <div className={styles.main}>
           {isWaiting(job) && <Why job={job} />}
+          {job.hang_warnings.length > 0 && <HangWarnings warnings={job.hang_warnings} />}
           {job.started_s != null && <Progress key={job.attempt} job={job} />}
           {mayReadLogs(me, job)
             ? <Logs key={job.id} job={job} />

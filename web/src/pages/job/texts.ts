@@ -32,6 +32,10 @@ export const text = texts({
     "priority.high": "high",
     "priority.urgent": "urgent",
 
+    hangWarning: "It may hang",
+    hangStops: "It is stopped {when} unless that ends.",
+    hangStays: "It is not stopped for this.",
+
     why: "Why it is pending",
     passedBy: "Passed by {job}",
     whyNothing: "No blocking reason; expected to start in the next scheduling cycle.",
@@ -184,6 +188,10 @@ export const text = texts({
     "priority.normal": "보통",
     "priority.high": "높음",
     "priority.urgent": "긴급",
+
+    hangWarning: "멈춘 것으로 보임",
+    hangStops: "계속되면 {when} 중지됩니다.",
+    hangStays: "이 이유로 중지되지는 않습니다.",
 
     why: "대기 중인 이유",
     passedBy: "먼저 처리됨: {job}",

@@ -8,7 +8,7 @@ import { Confirm } from "../../ui/Confirm";
 import { Dialog } from "../../ui/Dialog";
 import { StateBadge } from "../../ui/StateBadge";
 import styles from "./ActionDialog.module.css";
-import { PRIORITY_NAMES, type Row } from "./rows";
+import { PRIORITY_NAMES, reasonOf, type Row } from "./rows";
 import { text } from "./texts";
 import { offered, useActions } from "./useActions";
 
@@ -51,7 +51,7 @@ function Menu({ row, onStep, onChange, onClose }: MenuProps) {
   const changed = { ...(priority !== row.priority && { priority }), ...(queue !== row.queue && { queue }) };
   return (
     <Dialog title={row.name || row.id} onClose={onClose}>
-      <p className={styles.facts}><StateBadge state={row.state} /> {row.reason?.message ?? row.cause}</p>
+      <p className={styles.facts}><StateBadge state={row.state} hangs={row.hang_warnings} /> {reasonOf(row)}</p>
       {row.state === "pending" && <Range id={row.id} />}
       <form
         className={styles.form}

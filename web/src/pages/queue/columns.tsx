@@ -6,7 +6,7 @@ import { gpusInFull, gpusInShort } from "../../ui/gpus";
 import { StateBadge } from "../../ui/StateBadge";
 import type { Col } from "../../ui/VirtualTable";
 import styles from "./Queue.module.css";
-import { PRIORITY_NAMES, type Row, startRange } from "./rows";
+import { PRIORITY_NAMES, reasonOf, type Row, startRange } from "./rows";
 import type { text as queueText } from "./texts";
 
 type Translator = Translate<keyof (typeof queueText)["en"]>;
@@ -18,8 +18,8 @@ export function columnsOf(t: Translator, me: Me, now_s: number, onAct: (row: Row
   return [
     col("position", "52px", (row) => (row.position == null ? "" : count(row.position)), { isNumber: true }),
     col("name", "minmax(120px, 1.6fr)", (row) => <Name row={row} />),
-    col("state", "86px", (row) => <StateBadge state={row.state} />),
-    col("reason", "minmax(120px, 2.4fr)", (row) => <Reason text={row.reason?.message ?? row.cause} />, { isWideOnly: true }),
+    col("state", "86px", (row) => <StateBadge state={row.state} hangs={row.hang_warnings} />),
+    col("reason", "minmax(120px, 2.4fr)", (row) => <Reason text={reasonOf(row)} />, { isWideOnly: true }),
     col("eta", "minmax(110px, 1fr)", (row) => <Starts row={row} t={t} now_s={now_s} />, { isWideOnly: true }),
     col("gpus", "84px", (row) => <span title={row.share ? gpusInFull(row) : undefined}>{gpusInShort(row)}</span>, { isNumber: true, isWideOnly: true }),
     col("priority", "66px", (row) => <Priority name={row.priority} t={t} />, { isWideOnly: true }),
@@ -37,7 +37,7 @@ function Name({ row }: { row: Row }) {
   return (
     <>
       <Link className={styles.name} href={`/jobs/${row.id}`}>{row.name || row.id}</Link>
-      <span className={styles.below} aria-hidden="true">{row.reason?.message ?? row.cause}</span>
+      <span className={styles.below} aria-hidden="true">{reasonOf(row)}</span>
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filtered, joined, nextSorting, NO_FILTER, type Row, sorted, startRange } from "./rows";
+import { filtered, joined, nextSorting, NO_FILTER, reasonOf, type Row, sorted, startRange } from "./rows";
 
 const row = (id: string, more: Partial<Row> = {}): Row =>
   ({ id, name: id, user: "ann", tenant: "a", queue: "", state: "pending", priority: "normal", gpus: 1, submitted_s: 0, cause: "",
@@ -64,4 +64,12 @@ test("a start is shown as a range to the P90, or to the reservation without a P9
 
 test("a reserved start before the forecast is not the end of a range", () => {
   expect(startRange(row("a", { eta_s: 900, promised_s: 100 }))).toEqual({ from_s: 900, to_s: null });
+});
+
+test("the reason of a running job is what hang detection warns about", () => {
+  const warning = { rule: "silent", message: "no output for 12m", cure: "", since_s: 0, warned_s: 1, stops_s: null };
+  const hangs = row("a", { state: "running", hang_warnings: [warning] });
+  expect(reasonOf(hangs)).toBe("silent: no output for 12m");
+  expect(reasonOf(row("b", { state: "running", hang_warnings: [] }))).toBe("");
+  expect(ids(filtered([hangs, row("b")], { ...NO_FILTER, text: "silent" }))).toBe("a");
 });

@@ -3,7 +3,9 @@
 import type { Schemas } from "../../api/client";
 
 export type Queued = Schemas["QueuedView"];
-export type Row = Schemas["JobView"] & Partial<Pick<Queued, "position" | "eta_s" | "eta_high_s" | "promised_s" | "reason">>;
+export type Row = Schemas["JobView"] &
+  Partial<Pick<Queued, "position" | "eta_s" | "eta_high_s" | "promised_s" | "reason">> &
+  Partial<Pick<Schemas["RunningView"], "hang_warnings">>;
 export type Column = "position" | "name" | "state" | "reason" | "eta" | "gpus" | "priority" | "tenant" | "user" | "submitted";
 
 export interface Filter {
@@ -44,12 +46,19 @@ export function joined({ running, held, head, all, ended }: QueueResponses): Row
   return held.length ? [...rows.filter((row) => row.state !== "held"), ...rows.filter((row) => row.state === "held")] : rows;
 }
 
+/** Why the job does not run, or what hang detection warns about if it does. */
+export function reasonOf(row: Row): string {
+  const warnings = row.hang_warnings ?? [];
+  if (warnings.length) return warnings.map((one) => `${one.rule}: ${one.message}`).join("; ");
+  return row.reason?.message ?? row.cause;
+}
+
 const haystacks = new WeakMap<Row, string>();
 
 function haystack(row: Row): string {
   let text = haystacks.get(row);
   if (text === undefined) {
-    text = `${row.name}\n${row.id}\n${row.user}\n${row.tenant}\n${row.queue}\n${row.reason?.message ?? row.cause}`.toLowerCase();
+    text = `${row.name}\n${row.id}\n${row.user}\n${row.tenant}\n${row.queue}\n${reasonOf(row)}`.toLowerCase();
     haystacks.set(row, text);
   }
   return text;

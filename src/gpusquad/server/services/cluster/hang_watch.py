@@ -13,6 +13,7 @@ from gpusquad.core.ports import GangStopping
 from gpusquad.core.transitions import JobState
 from gpusquad.model.prediction import PRIOR
 from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.server.answers import HangStatus
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.outcomes import Outcomes
 from gpusquad.server.services.runtime.records import cards_of
@@ -70,6 +71,18 @@ class HangWatcher:
         self._runs[row.id, row.attempt] = _RunState(pulse, watch)
         for action in actions:
             self._act(row, action)
+
+    def warnings(self, row: JobRow) -> list[HangStatus]:
+        """What it warns about now, of a running job. From any thread."""
+        seen = self._runs.get((row.id, row.attempt))
+        if seen is None or row.state != JobState.RUNNING:
+            return []
+        stops = self._tenants.stops_hung(row.tenant) and not seen.watch.stopped
+        return [
+            HangStatus(one.rule, one.since_us, one.at_us, one.message, one.cure,
+                       one.stops_us(self._rules) if stops else None)
+            for one in seen.watch.warned.values()
+        ]  # fmt: skip
 
     def forget_ended(self) -> None:
         for key in [key for key in self._runs if key[0] not in self._context.rows]:
