@@ -31,7 +31,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(down, env=os.environ | {"GPUSQUAD_HOME": str(folder)}, check=True, timeout=TIMEOUT_S)
 
 
-def test_make_run_ends_with_a_link_to_its_jobs(page: Any, home: Path, tmp_path: Path) -> None:
+# The home comes first, so that the page is closed before its service stops: it would report a lost connection.
+def test_make_run_ends_with_a_link_to_its_jobs(home: Path, page: Any, tmp_path: Path) -> None:
     checkout = copy_checkout(tmp_path / "checkout")
     venv = Path(sys.prefix)
     # The suite itself is run by make, which a make below it would inherit settings from.
