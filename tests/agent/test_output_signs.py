@@ -42,6 +42,48 @@ def test_line_with_a_number_that_moves_is_new(line: str):
     assert (reading.new_us, reading.repeated) == (39 * S, 0)
 
 
+@pytest.mark.parametrize("lines", [
+    ["attempt {s}: connection refused, retrying"],
+    ["2026-03-01T12:00:{s:02d}Z WARN still waiting for the data server ({s})"],
+    ["Retry #{s} in 5 s", "connecting to 10.0.0.7:5000", "connection refused"],
+    ["server not ready after {s} attempts"],
+    ["waiting for the server... {s}"],
+])  # fmt: skip
+def test_attempts_that_are_counted_are_not_new(lines: list[str]):
+    reading = signs_of([line.format(s=second) for second in range(40) for line in lines])
+    first = len(lines) * 2 - 1
+    assert reading.retry_us is not None
+    assert reading.retry_us <= first * S
+    assert reading.retries >= 38 * len(lines)
+    assert reading.new_us is not None
+    assert reading.new_us > 38 * S, "by the lines alone"
+
+
+@pytest.mark.parametrize("line", [
+    "step {s}", "tick {s}", "{s}", "step {s}: retrying", "attempt {s}/100: connection refused",
+    "waiting for shard {s}", "waiting for {s} more workers", "waiting for workers ({s} connected)",
+    "connection refused by host-{s}", "cannot connect to 10.0.0.{s}", "attempt {s}: retrying, loss 0.{s}1",
+    "no answer from host ({s}), trying the next",
+    "retry {s} % done",
+])  # fmt: skip
+def test_other_numbers_that_move_are_new(line: str):
+    reading = signs_of([line.format(s=second) for second in range(40)])
+    assert (reading.retry_us, reading.retries) == (39 * S, 0)
+
+
+@pytest.mark.parametrize("numbers", [range(400, 0, -10), [n * n for n in range(40)]], ids=["falls", "grows faster"])
+def test_number_of_what_is_waited_for_is_new(numbers: list[int]):
+    reading = signs_of([f"waiting for the files ({number})" for number in numbers])
+    assert (reading.retry_us, reading.retries) == (39 * S, 0)
+
+
+@pytest.mark.parametrize(("line", "alike"), [
+    ("tick {s}", 39), ("waiting for shard {s}", 39), ("step {s}", 0), ("loss 0.{s}", 0), ("epoch {s}/100", 0),
+])  # fmt: skip
+def test_lines_that_differ_in_numbers_are_alike_unless_they_show_progress(line: str, alike: int):
+    assert signs_of([line.format(s=second) for second in range(40)]).alike == alike
+
+
 def test_round_of_several_lines_is_repeated():
     assert signs_of(["connecting", "refused", "sleeping"] * 20).repeated == 57
 

@@ -85,6 +85,33 @@ def test_line_now_and_then_of_an_idle_program_only_warns():
     assert judged(700, repeated=170, last_disk_us=at(690), **idle) == {}
 
 
+COUNTS = {"new_output_us": at(700), "last_output_us": at(700), "retry_us": at(5), "retries": 600, "waits": "sleeping"}
+
+
+def test_loop_that_counts_its_attempts_is_stopped_like_one_that_does_not():
+    assert judged(600, **COUNTS) == {}
+    assert judged(700, **COUNTS) == {"repeats": True}
+    assert judged(700, **(COUNTS | {"retries": 70})) == {"repeats": False}
+    for waits in ("network", "outside", None):
+        assert judged(700, **(COUNTS | {"waits": waits})) == {"repeats": False}
+    for waits in ("service", "terminal"):
+        assert judged(700, **(COUNTS | {"waits": waits})) == {}
+
+
+@pytest.mark.parametrize("sign", ["last_cpu_us", "last_card_us", "last_disk_us", "last_activity_us",
+                                  "last_progress_us", "retry_us"])  # fmt: skip
+def test_loop_that_counts_its_attempts_is_left_alone_if_anything_else_happens(sign: str):
+    assert judged(700, **(COUNTS | {sign: at(200)})) == {}
+
+
+def test_lines_that_differ_in_numbers_only_warn_after_long_idleness():
+    ticks = {"new_output_us": at(1900), "last_output_us": at(1900), "alike_us": at(5), "alike": 10**6}
+    assert judged(1700, **ticks) == {}
+    assert judged(1900, **ticks) == {"repeats": False}
+    assert judged(1900, **(ticks | {"last_cpu_us": at(300)})) == {}
+    assert judged(1900, has_cards=False, **ticks) == {}
+
+
 def test_line_that_a_thread_repeats_does_not_hide_that_the_others_wait():
     waiting = {"new_output_us": at(5), "last_output_us": at(700), "waits": "stuck"}
     assert judged(700, repeated=0, **waiting) == {"silent": True}

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpusquad.agent.attempts import AttemptLines
 from gpusquad.agent.progress import ProgressLine
 
 KEPT_LINES = 4096
@@ -56,6 +58,12 @@ class OutputReading:
     new_us: int | None = None
     """Last line that was not there before, and the number of complete lines since then."""
     repeated: int = 0
+    retry_us: int | None = None
+    retries: int = 0
+    """The same, where a line that only counts attempts is not new."""
+    alike_us: int | None = None
+    alike: int = 0
+    """The same, where no number in a line makes it new unless it is progress or a loss."""
     same_step: int = 0
     """Complete lines with the same step, apart from fractions in them, since a step or any other word changed."""
     same_step_us: int | None = None
@@ -63,6 +71,10 @@ class OutputReading:
     """First loss that is not a number since the last that is, and the lines with such a loss since then."""
     nan_lines: int = 0
     has_losses: bool = False
+    steps: int = 0
+    """Lines that showed another progress than the one before."""
+    ends_in_training: bool = False
+    """Whether its last line shows progress or a loss. A program that goes on to serve, or waits for people, says so."""
     sample: tuple[str, ...] = ()
     """The last distinct lines."""
 
@@ -75,6 +87,12 @@ class OutputSigns:
         self._coarse: OrderedDict[int, None] = OrderedDict()
         self._new_us: int | None = None
         self._repeated = 0
+        self._attempts = AttemptLines()
+        self._retry_us: int | None = None
+        self._retries = 0
+        self._forms: OrderedDict[int, None] = OrderedDict()
+        self._alike_us: int | None = None
+        self._alike = 0
         self._bar: list[str] = []
         self._step: ProgressLine | None = None
         self._same_step = 0
@@ -82,6 +100,9 @@ class OutputSigns:
         self._nan_us: int | None = None
         self._nan_lines = 0
         self._has_losses = False
+        self._steps = 0
+        self._shown: ProgressLine | None = None
+        self._ends_in_training = False
         self._finite: set[str] = set()
         """Names of losses that were numbers."""
         self._sample: OrderedDict[str, None] = OrderedDict()
@@ -89,7 +110,9 @@ class OutputSigns:
     def reading(self) -> OutputReading:
         return OutputReading(
             new_us=self._new_us, repeated=self._repeated, same_step=self._same_step, same_step_us=self._same_step_us,
-            nan_us=self._nan_us, nan_lines=self._nan_lines, has_losses=self._has_losses, sample=tuple(self._sample),
+            nan_us=self._nan_us, nan_lines=self._nan_lines, has_losses=self._has_losses, steps=self._steps,
+            ends_in_training=self._ends_in_training, retry_us=self._retry_us, retries=self._retries,
+            alike_us=self._alike_us, alike=self._alike, sample=tuple(self._sample),
         )  # fmt: skip
 
     def take(self, line: bytes, seen: ProgressLine | None, at_us: int, *, complete: bool) -> None:
@@ -98,14 +121,27 @@ class OutputSigns:
         text = line[:_KEY_LENGTH].decode("utf-8", "replace").strip()
         if not text:
             return
-        self._judge_losses(text, at_us)
+        has_loss = self._judge_losses(text, at_us)
+        self._ends_in_training = has_loss or seen is not None
+        if seen is not None and seen.step is not None and seen != self._shown:
+            self._shown, self._steps = seen, self._steps + 1
         self._show(text)
         masked = _TIME_LIKE.sub("@", text)
         is_new = _remember(self._exact, masked)
-        if is_new or self._moves(masked, complete=complete):
+        is_attempt = self._attempts.take(masked) and seen is None
+        is_news = is_new or self._moves(masked, complete=complete)
+        if is_news:
             self._new_us, self._repeated = at_us, 0
         elif complete:
             self._repeated += 1
+        if is_news and not is_attempt:
+            self._retry_us, self._retries = at_us, 0
+        elif complete:
+            self._retries += 1
+        if _remember(self._forms, _DIGITS.sub("#", masked)) or (is_news and (has_loss or seen is not None)):
+            self._alike_us, self._alike = at_us, 0
+        elif complete:
+            self._alike += 1
         self._judge_step(_FLOAT.sub("#", masked), seen, at_us, complete=complete)
 
     def _moves(self, masked: str, *, complete: bool) -> bool:
@@ -128,19 +164,21 @@ class OutputSigns:
         elif steps and complete:
             self._same_step += 1
 
-    def _judge_losses(self, text: str, at_us: int) -> None:
+    def _judge_losses(self, text: str, at_us: int) -> bool:
+        """Whether it shows a loss."""
         losses = [(name.lower(), value) for name, value in _LOSS.findall(text) if not name.lower().startswith(_BEST)]
         finite = {name for name, value in losses if value[-1].isdigit()}
         if finite:
             self._has_losses, self._nan_us, self._nan_lines = True, None, 0
             if len(self._finite) < _MAX_LOSSES:
                 self._finite |= finite
-            return
+            return True
         if not any(_TRAINING.fullmatch(name) or name in self._finite for name, _ in losses):
-            return
+            return False
         self._has_losses = True
         self._nan_us = at_us if self._nan_us is None else self._nan_us
         self._nan_lines += 1
+        return True
 
     def _show(self, text: str) -> None:
         shown = text[:SAMPLE_LENGTH]
@@ -155,18 +193,26 @@ def combine_readings(readings: list[OutputReading]) -> OutputReading:
     losses = [reading for reading in readings if reading.has_losses]
     all_nan = bool(losses) and all(reading.nan_us is not None for reading in losses)
     loudest = max(readings, key=lambda reading: (reading.repeated, reading.same_step), default=OutputReading())
-    newest = [reading.new_us for reading in readings if reading.new_us is not None]
-    stuck = [reading.same_step_us for reading in readings if reading.same_step_us is not None]
     return OutputReading(
-        new_us=max(newest, default=None),
+        new_us=_newest(reading.new_us for reading in readings),
         repeated=loudest.repeated,
+        retry_us=_newest(reading.retry_us for reading in readings),
+        retries=max((reading.retries for reading in readings), default=0),
+        alike_us=_newest(reading.alike_us for reading in readings),
+        alike=max((reading.alike for reading in readings), default=0),
         same_step=max((reading.same_step for reading in readings), default=0),
-        same_step_us=max(stuck, default=None),
+        same_step_us=_newest(reading.same_step_us for reading in readings),
         nan_us=max((reading.nan_us or 0 for reading in losses), default=0) if all_nan else None,
         nan_lines=max((reading.nan_lines for reading in losses), default=0) if all_nan else 0,
         has_losses=bool(losses),
+        steps=max((reading.steps for reading in readings), default=0),
+        ends_in_training=bool(readings) and all(reading.ends_in_training for reading in readings),
         sample=loudest.sample,
     )
+
+
+def _newest(times_us: Iterable[int | None]) -> int | None:
+    return max((time_us for time_us in times_us if time_us is not None), default=None)
 
 
 def _remember(kept: OrderedDict[int, None], text: str) -> bool:

@@ -27,7 +27,7 @@ MESSAGES = ("wait_for_partner", "fifo", "do_msg", "do_semtimedop", "wq_sleep")
 _LOCKS = ("locks_lock", "flock", "posix_lock")
 """Parts of the names of kernel functions: those wait for an open or a message, these for a lock."""
 _OWN_DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/null", "/dev/zero", "/dev/dri/")
-_OWN_SOCKETS = ("@cuda-uvmfd-", "@/tmp/nccl-socket", "@nccl-socket", "/pymp-", "torch-shm-dir", "-mps", "/mps")
+_OWN_SOCKETS = ("@cuda-uvmfd-", "@tmp/nccl-", "@/tmp/nccl-", "/pymp-", "torch-shm-dir", "-mps", "/mps")
 """Parts of the names of sockets that CUDA, NCCL, MPS and ``multiprocessing`` open for themselves."""
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "devtmpfs", "overlay", "zfs", "f2fs"})
 """File systems whose files can be looked at without waiting for a server."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gpusquad.agent.inventory import JobProcess
 from gpusquad.agent.run_files import RunReading
+from gpusquad.agent.serving import ServedPorts, judge_service
 from gpusquad.agent.stacks import read_stacks
 from gpusquad.agent.waits import WaitReader, WaitReading
 from gpusquad.model.units import US_PER_S
@@ -41,6 +42,7 @@ class _State:
     looked_us: int = 0
     since_us: int = 0
     inspection: RunInspection = field(default_factory=RunInspection)
+    ports: ServedPorts = field(default_factory=ServedPorts)
     stacks_of_us: int | None = None
     """Start of the quiet period whose stacks were read."""
 
@@ -65,6 +67,7 @@ class QuietRuns:
     def look(self, key: Key, reading: RunReading, processes: Sequence[JobProcess], now_us: int) -> RunInspection:
         """What is known of the run now."""
         state = self._states.setdefault(key, _State(since_us=now_us))
+        state.ports = state.ports.after(now_us, reading, lambda: self._waits.listens([one.pid for one in processes]))
         if now_us - state.looked_us < self._quiet_us // _LOOKS:
             return state.inspection
         state.looked_us = now_us
@@ -72,6 +75,8 @@ class QuietRuns:
         pids = [process.pid for process in processes]
         is_quiet = quiet_us >= self._quiet_us
         found = self._waits.read(pids, is_gang=reading.tasks > 1) if is_quiet else WaitReading()
+        state.ports = state.ports.visited(found)
+        found = judge_service(found, reading, state.ports)
         detail = self._waits.stopped(pids)
         before = state.inspection
         state.inspection = RunInspection(

@@ -87,7 +87,7 @@ class ReportBuilder:
             processes = [process for process in look.processes if process.job in keys]
             found = self._quiet.look((key[0], key[1] or 0), reading, processes, look.at_us)
         signs = reading_message(reading) | asdict(found)
-        for name in ("sample", "stacks", "tasks"):
+        for name in ("sample", "stacks", "tasks", "steps", "ends_in_training"):
             del signs[name]
         return _run(key, pods, look, signs, hidden)
 

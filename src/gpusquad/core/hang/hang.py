@@ -72,6 +72,12 @@ class Evidence:
     """Last line that it had not printed before, apart from times in it."""
     repeated: int = 0
     """Lines since then."""
+    retry_us: int | None = None
+    """The same, if a line that only counts its attempts is not new."""
+    retries: int = 0
+    alike_us: int | None = None
+    """The same, if no number makes a line new unless it is progress or a loss."""
+    alike: int = 0
     last_progress_us: int | None = None
     last_reported_us: int | None = None
     """Last progress that it reported by itself, not by its output."""

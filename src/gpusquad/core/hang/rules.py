@@ -121,20 +121,59 @@ def _stuck(evidence: Evidence, rules: HangRules) -> Suspicion | None:
 
 
 def _repeats(evidence: Evidence, rules: HangRules) -> Suspicion | None:
+    if evidence.waits in _ON_PURPOSE:
+        return None  # a service that logs its health checks
+    return _equal(evidence, rules) or _retries(evidence, rules) or _alike(evidence, rules)
+
+
+def _equal(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     since_us = _latest(evidence, evidence.new_output_us, evidence.last_progress_us, evidence.watched_since_us)
     quiet_us = evidence.now_us - since_us
     if evidence.repeated < _FEW_LINES or not _reached(quiet_us, rules.repeats_s):
         return None
     works_us = _newer(evidence.last_card_us, evidence.last_disk_us)
     works = works_us is not None and works_us > since_us
-    if works or evidence.waits in _ON_PURPOSE:
-        return None  # quiet training with a warning in each step; a service that logs its health checks
+    if works:
+        return None  # quiet training with a warning in each step
     per_s = evidence.repeated * US_PER_S / quiet_us
     is_busy = evidence.last_cpu_us is not None and evidence.last_cpu_us > evidence.now_us - _RECENT_US
     is_loop = per_s >= (_LOOP_LINES_PER_S if is_busy else _IDLE_LINES_PER_S) and evidence.waits not in _FOR_OTHERS
     message = f"has printed the same lines again and again for {show_us(quiet_us)}, {evidence.repeated} or more of them"
     cure = "check what its loop waits for"
     return Suspicion("repeats", since_us, message, cure, may_stop=is_loop, shown=evidence.sample)
+
+
+def _retries(evidence: Evidence, rules: HangRules) -> Suspicion | None:
+    """The number of the attempt is all that changes, and nothing else happens."""
+    since_us = _latest(evidence, evidence.retry_us, evidence.last_progress_us, evidence.watched_since_us)
+    quiet_us = evidence.now_us - since_us
+    if evidence.retry_us is None or evidence.retries < _FEW_LINES or not _reached(quiet_us, rules.repeats_s):
+        return None
+    if not _reached(_idle_us(evidence, since_us), rules.repeats_s):
+        return None
+    is_fast = evidence.retries >= _IDLE_LINES_PER_S * quiet_us / US_PER_S
+    is_known = evidence.waits is not None and evidence.waits not in _FOR_OTHERS
+    message = f"has done nothing but count its attempts for {show_us(quiet_us)}, in {evidence.retries} or more lines"
+    cure = "check what its loop waits for"
+    return Suspicion("repeats", since_us, message, cure, may_stop=is_fast and is_known, shown=evidence.sample)
+
+
+def _alike(evidence: Evidence, rules: HangRules) -> Suspicion | None:
+    """A number may say that something outside moves on, so this only warns."""
+    since_us = _latest(evidence, evidence.alike_us, evidence.last_progress_us, evidence.watched_since_us)
+    idle_us = _idle_us(evidence, since_us)
+    if evidence.alike_us is None or evidence.alike < _FEW_LINES or not evidence.has_cards:
+        return None
+    if not _reached(idle_us, 3 * rules.repeats_s):
+        return None
+    message = f"has printed only lines that differ in numbers for {show_us(idle_us)}, while its GPUs and CPUs are idle"
+    return Suspicion("repeats", since_us, message, "check what it waits for", may_stop=False, shown=evidence.sample)
+
+
+def _idle_us(evidence: Evidence, since_us: int) -> int:
+    """Without work on GPUs, CPUs or disks."""
+    times_us = (evidence.last_activity_us, evidence.last_card_us, evidence.last_cpu_us, evidence.last_disk_us)
+    return evidence.now_us - _latest(evidence, since_us, *times_us)
 
 
 def _flood(evidence: Evidence, rules: HangRules) -> Suspicion | None:

@@ -134,6 +134,10 @@ class RunSample(_Part):
     reported_us: Count | None = None
     new_us: Count | None = None
     repeated: Count = 0
+    retry_us: Count | None = None
+    retries: Count = 0
+    alike_us: Count | None = None
+    alike: Count = 0
     same_step: Count = 0
     same_step_us: Count | None = None
     nan_us: Count | None = None

@@ -22,7 +22,8 @@ from gpusquad.server.services.cluster.agent_watch import RunningGang
 
 SILENT_TICKS = 4
 """Consecutive missing reports after which a node is dropped."""
-_TIMES = ("last_output_us", "progress_at_us", "new_us", "same_step_us", "nan_us", "reported_us", "stopped_us")
+_TIMES = ("last_output_us", "progress_at_us", "new_us", "retry_us", "alike_us", "same_step_us", "nan_us",
+          "reported_us", "stopped_us")  # fmt: skip
 _log = structlog.get_logger("gpusquad.reports")
 Message = dict[str, Any]
 _Key = tuple[str, int]
@@ -205,6 +206,10 @@ def _output_signs(parts: Sequence[Message]) -> Message:
     return {
         "new_us": _newest(part.get("new_us") for part in parts),
         "repeated": max((part.get("repeated") or 0 for part in parts), default=0),
+        "retry_us": _newest(part.get("retry_us") for part in parts),
+        "retries": max((part.get("retries") or 0 for part in parts), default=0),
+        "alike_us": _newest(part.get("alike_us") for part in parts),
+        "alike": max((part.get("alike") or 0 for part in parts), default=0),
         "same_step": max((part.get("same_step") or 0 for part in parts), default=0),
         "same_step_us": _newest(part.get("same_step_us") for part in parts),
         "nan_us": _newest(part.get("nan_us") for part in losses) if all_nan else None,
