@@ -64,7 +64,11 @@ def test_parameter_may_have_the_value_auto():
         ({"cpu": "automatic"}, "cpu", "cannot read"),
         (ROLES | {"gpus": None, "cpu": "auto"}, "cpu", "in each role"),
         (ROLES | {"gpus": None, "roles": [{"name": "a", "gpus": "auto"}]}, "roles[0].gpus", "write a number"),
-        (ROLES | {"gpus": None, "roles": [{"name": "a", "memory": "auto"}]}, "roles[0].memory", "write a number"),
+        (
+            ROLES | {"gpus": None, "roles": [{"name": "a", "cpu": 1, "gpu_memory": "auto"}]},
+            "roles[0].gpu_memory",
+            "whole GPUs",
+        ),
         (ROLES | {"gpus": None, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
     ],
 )
@@ -83,6 +87,40 @@ expectations = st.fixed_dictionaries(
     {"memory": st.integers(1, 2**50)},
     optional={"run": spans, "by_gpus": st.dictionaries(st.integers(1, 4096).map(str), spans, min_size=1, max_size=4)},
 )
+
+
+OPEN_ROLES = ROLES | {
+    "roles": [
+        {"name": "learner", "gpus": 4, "cpu": "auto", "gpu_memory": "auto"},
+        {"name": "actor", "count": 2, "cpu": "auto", "memory": "auto"},
+    ]
+}
+
+
+def test_roles_may_leave_their_requests_open():
+    assert validator.is_valid(OPEN_ROLES)
+    spec = spec_of(OPEN_ROLES)
+    assert auto_fields(spec) == ("roles[0].gpu_memory", "roles[0].cpu", "roles[1].cpu", "roles[1].memory")
+    assert spec_from_dict(spec_to_dict(spec)) == spec
+    learner, actor = (role.request for role in to_job(spec, "a", 0, "t", "u").roles)
+    assert (learner.gpus, learner.cpu_milli, learner.min_card_memory_bytes) == (4, 0, 0)
+    assert actor.cpu_milli, "a task without GPUs must request something"
+    assert len(task_commands(spec)) == 3
+
+
+def test_choices_for_roles_fill_and_restore_their_fields():
+    spec = spec_of(OPEN_ROLES)
+    values = dict(zip(auto_fields(spec), ("40GiB", 8, 0.5, None), strict=True))
+    chosen = with_choices(spec, **values)
+    assert auto_fields(chosen) == ()
+    assert chosen.roles is not None
+    assert [(role.cpu, role.memory, role.gpu_memory) for role in chosen.roles] == [
+        (8, None, "40GiB"),
+        (0.5, None, None),
+    ]
+    stored = spec_to_dict(chosen)
+    assert spec_from_dict(stored) == chosen
+    assert restore_auto(stored, spec) == spec_to_dict(spec)
 
 
 @given(numbers, sizes, st.none() | expectations)

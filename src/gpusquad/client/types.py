@@ -181,7 +181,7 @@ class ChangedJob(TypedDict):
 
 
 class ChosenRequest(TypedDict):
-    field: Literal["gpus", "gpu_memory", "cpu", "memory"]
+    field: str
     value: int | float | str | None
     amount: float | None
     source: str

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from gpusquad.server.services.jobs.advice import use_of
 from gpusquad.server.services.runtime.peaks import AttemptPeak, Peaks
 from gpusquad.server.views import Plain, tasks_of
+from gpusquad.spec.auto import parts_of
 from gpusquad.store import run_forecasts
 from gpusquad.store.jobs import JobRow
 
@@ -24,10 +25,12 @@ def requests_view(c: Connection, row: JobRow, peaks: Peaks) -> Plain:
 
 
 def _choice(stored: Plain, used: Plain | None) -> Plain:
+    role, name = parts_of(stored["field"])
     amount = stored["amount"]
-    if stored["field"] == "cpu" and amount is not None:
+    if name == "cpu" and amount is not None:
         amount /= _MILLI
-    return stored | {"amount": amount, "used": None if used is None else used[stored["field"]]}
+    is_known = used is not None and role is None  # peaks are measured of the largest task, whatever its role
+    return stored | {"amount": amount, "used": used[name] if used is not None and is_known else None}
 
 
 def _used(c: Connection, row: JobRow, peaks: Peaks) -> Plain | None:

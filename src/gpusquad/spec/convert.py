@@ -65,18 +65,23 @@ def core_data(job: JobFields) -> dict:
     CPU and memory. An estimator's answer is missing until it has run.
     """
     data = job.model_dump(include=_CORE, exclude=_NOT_CORE, exclude_none=True, exclude_defaults=True)
-    if data.get("gpus") == AUTO:
-        data["gpus"] = 1
-    if data.get("gpu_memory") == AUTO:
-        del data["gpu_memory"]
-    for name, least in _LEAST.items():
-        if data.get(name) == AUTO:
-            del data[name]
-            if not data.get("gpus") and "share" not in data:
-                data[name] = least
+    for resources in (data, *data.get("roles", ())):
+        _fill_auto(resources)
     if data.get("expect") == {}:
         del data["expect"]
     return data
+
+
+def _fill_auto(resources: dict) -> None:
+    if resources.get("gpus") == AUTO:
+        resources["gpus"] = 1
+    if resources.get("gpu_memory") == AUTO:
+        del resources["gpu_memory"]
+    for name, least in _LEAST.items():
+        if resources.get(name) == AUTO:
+            del resources[name]
+            if not resources.get("gpus") and "share" not in resources:
+                resources[name] = least
 
 
 def task_commands(spec: JobSpec, sizes: Sequence[int] | None = None) -> list[TaskCommand]:

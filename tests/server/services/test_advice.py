@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpusquad.core.ports import AttemptEnded, TaskEnd
 from gpusquad.model.cluster import GIB
 from gpusquad.model.prediction import certain
 from gpusquad.server.answers import Who
@@ -120,6 +121,51 @@ def test_auto_is_chosen_by_past_runs(world: World) -> None:
     assert gpus.cause == "gpus: 2 (6 of the 8 cards were idle in the last 3 runs)"
     assert memory.data == {"gpu_memory": row.spec["gpu_memory"], "source": "history"}
     assert "3 runs of vgg by ada" in memory.cause
+
+
+ROLES = [
+    {"name": "learner", "gpus": 2, "cpu": "auto", "memory": "auto"},
+    {"name": "actor", "count": 2, "cpu": "auto", "memory": "auto"},
+]
+
+
+def test_each_role_gets_its_own_choices(world: World) -> None:
+    row = world.scheduler.row(world.submit(name="rl", gpus=None, roles=ROLES))
+    assert [(role["cpu"], role["memory"]) for role in row.spec["roles"]] == [(16, "128GiB"), (1, "8GiB")]
+    assert row.resolved is not None
+    assert [one["field"] for one in row.resolved["choices"]] == [
+        f"roles[{role}].{name}" for role in (0, 1) for name in ("cpu", "memory")
+    ]
+    world.settle()
+    learner, actor = (role.request for role in world.scheduler.context.job(row.id).roles)
+    assert (learner.cpu_milli, actor.cpu_milli) == (16_000, 1000)
+    assert "roles[0].cpu: 16 (" in story(world, row.id, "advised")[0].cause
+
+
+def test_choices_for_roles_from_past_runs_count_their_largest_task(world: World) -> None:
+    for _ in range(3):
+        run(world, "rl", cores=3.1)
+    row = world.scheduler.row(world.submit(name="rl", gpus=None, roles=ROLES))
+    assert [role["cpu"] for role in row.spec["roles"]] == [4, 4]
+    assert "by the largest task of each" in story(world, row.id, "advised")[0].cause
+
+
+@pytest.mark.parametrize(("task", "memory"), [(0, ["256GiB", "8GiB"]), (2, ["128GiB", "16GiB"])])
+def test_retry_after_running_out_of_memory_raises_that_of_the_role(world: World, task: int, memory: list[str]) -> None:
+    job_id = world.submit(name="rl", gpus=None, roles=ROLES, retries=1)
+    world.settle()
+    world.engine.running.clear()
+    end = TaskEnd(task, signal=9, out_of_memory=True)
+    world.engine.report(AttemptEnded(job_id, 0, "failed", "ran out of memory", end))  # type: ignore[operator]
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert [role["memory"] for role in row.spec["roles"]] == memory
+    assert f"requests {memory[min(task, 1)]} of memory" in row.cause
+    requested = [role.request.memory_bytes for role in world.scheduler.context.job(job_id).roles]
+    assert requested == [int(size.removesuffix("GiB")) * GIB for size in memory]
+    assert "the next attempt" in row.cause
+    world.at(world.clock.at_us + 60 * SECOND_US)
+    assert world.state(job_id) == "running"
 
 
 def test_auto_choice_is_kept_through_a_retry_and_a_restart(world: World) -> None:

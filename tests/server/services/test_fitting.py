@@ -37,6 +37,15 @@ def test_default_is_lowered_until_the_gang_fits(world: World) -> None:
     assert "lowered from 1, which does not fit the cluster" in found["cpu"]["why"]
 
 
+@pytest.mark.parametrize("tasks", [2, 8])
+def test_defaults_of_tasks_without_gpus_are_lowered_until_all_fit(world: World, tasks: int) -> None:
+    assert chosen(world, count=tasks, gpus=None, cpu="auto")["cpu"]["amount"] == 2000 // max(tasks, 2)
+    roles = [{"name": "learner", "gpus": 2} | OPEN, {"name": "actor", "count": tasks} | OPEN]
+    found = chosen(world, gpus=None, roles=roles)
+    assert 0 < found["roles[1].cpu"]["amount"] * tasks + found["roles[0].cpu"]["amount"] <= 2000
+    assert 0 < found["roles[1].memory"]["amount"] * tasks + found["roles[0].memory"]["amount"] <= 4 * GIB
+
+
 def test_estimate_is_lowered_until_the_gang_fits(world: World) -> None:
     found = chosen(world, count=2, expect={"cpu": 2, "host_memory": "3GiB"}, **OPEN)
     assert (found["cpu"]["amount"], found["cpu"]["source"]) == (1000, "estimate")

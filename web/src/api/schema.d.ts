@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: ac2aa563c2af3b0b
+// mark: bdd0a804250b367c
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1819,9 +1819,9 @@ export interface components {
         ChosenRequest: {
             /**
              * Field
-             * @enum {string}
+             * @description gpus, gpu_memory, cpu or memory; of a role: roles[1].cpu
              */
-            field: "gpus" | "gpu_memory" | "cpu" | "memory";
+            field: string;
             /**
              * Value
              * @description As a job file writes it; null: left out
@@ -1841,7 +1841,7 @@ export interface components {
             why: string;
             /**
              * Used
-             * @description In the unit of amount; null: not measured
+             * @description In the unit of amount; null: not measured, or of a role
              */
             used: number | null;
         };

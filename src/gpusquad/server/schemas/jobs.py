@@ -180,12 +180,12 @@ class ChangedJob(JobView):
 class ChosenRequest(ApiView):
     """A field that the job file left to the service (``auto``)."""
 
-    field: Literal["gpus", "gpu_memory", "cpu", "memory"]
+    field: str = Field(description="gpus, gpu_memory, cpu or memory; of a role: roles[1].cpu")
     value: int | float | str | None = Field(description="As a job file writes it; null: left out")
     amount: float | None = Field(description="GPUs of a task, bytes, or cores; null: left out")
     source: str = Field(description="history, estimate, fair share, default, or out of memory")
     why: str
-    used: float | None = Field(description="In the unit of amount; null: not measured")
+    used: float | None = Field(description="In the unit of amount; null: not measured, or of a role")
 
 
 class EstimatorView(ApiView):

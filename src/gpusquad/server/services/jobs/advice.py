@@ -22,7 +22,7 @@ from gpusquad.predict.memory import PeakMemoryPredictor, PeakPrediction
 from gpusquad.predict.similar_runs import RunSummary, groups_of
 from gpusquad.server.services.jobs.eligible_nodes import ClusterRoom
 from gpusquad.server.services.prediction.training import past_run
-from gpusquad.spec.auto import auto_fields, with_choices
+from gpusquad.spec.auto import auto_fields, parts_of, with_choices
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import attempts, people, run_forecasts, samples
@@ -57,6 +57,7 @@ class Choice:
     """The value of an open field."""
 
     field: str
+    """``cpu``, or ``roles[1].cpu``."""
     value: int | float | str | None
     """As a job file writes it. None: left out."""
     amount: int | None
@@ -66,14 +67,19 @@ class Choice:
     why: str
 
     @property
+    def name(self) -> str:
+        """Of the field, without its role."""
+        return parts_of(self.field)[1]
+
+    @property
     def note(self) -> Note:
-        shown = _ANY[self.field] if self.value is None else self.value
+        shown = _ANY[self.name] if self.value is None else self.value
         return Note("advised", f"{self.field}: {shown} ({self.why})", {self.field: self.value, "source": self.source})
 
     def lowered_to(self, amount: int) -> Choice:
         """A smaller choice, because this one would make the job impossible."""
         why = f"{self.why}; lowered from {self.value}, which does not fit the cluster"
-        return replace(self, value=_WRITTEN[self.field](amount), amount=amount, why=why)
+        return replace(self, value=_WRITTEN[self.name](amount), amount=amount, why=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +149,10 @@ class Advice:
         warnings: list[Note] = []
         choices: list[Choice] = []
         for name in auto_fields(spec):
-            alike = (name, job.tenant, job.roles, job.expected, job.profile, *(group.key for group in groups_of(job)))
+            asked = _of_role(job, name)
+            alike = (name, job.tenant, asked.roles, job.expected, job.profile, *(g.key for g in groups_of(job)))
             if alike not in chosen:
-                chosen[alike] = _choice(name, advise(job, self._known(job, space), is_open=name == "gpus"))
+                chosen[alike] = _choice(name, advise(asked, self._known(asked, space), is_open=name == "gpus"))
             choices.append(chosen[alike])
             spec = with_choices(spec, **{name: chosen[alike].value})
             job = to_job(spec, job.id, job.submitted_us, job.tenant, job.user).eligible_as(job)
@@ -231,16 +238,25 @@ def _names_memory(job: Job) -> bool:
     )
 
 
-def _choice(name: str, advised: ResourceAdvice) -> Choice:
+def _of_role(job: Job, field: str) -> Job:
+    """The job with the role of this field alone, or as it is."""
+    role, _ = parts_of(field)
+    return job if role is None else replace(job, roles=(job.roles[role],))
+
+
+def _choice(field: str, advised: ResourceAdvice) -> Choice:
     """Value for an open field, as a job file writes it, where it is from, and why."""
+    role, name = parts_of(field)
     found = {
         "gpus": advised.gpus, "gpu_memory": advised.memory, "cpu": advised.cpu_milli, "memory": advised.host_memory,
     }  # fmt: skip
     advice = found[name]
     if advice is None:
         value = 1 if name == "gpus" else None
-        return Choice(name, value, 1 if name == "gpus" else None, "default", "no data on such jobs")
-    return Choice(name, _WRITTEN[name](advice.value), advice.value, advice.source, advice.why)
+        return Choice(field, value, 1 if name == "gpus" else None, "default", "no data on such jobs")
+    # Runs are measured as a whole, so nothing is known of which role used how much.
+    why = advice.why if role is None or advice.source != "history" else f"{advice.why}; by the largest task of each"
+    return Choice(field, _WRITTEN[name](advice.value), advice.value, advice.source, why)
 
 
 _WRITTEN: dict[str, Callable[[int], int | float | str]] = {

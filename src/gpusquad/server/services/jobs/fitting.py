@@ -43,14 +43,14 @@ def refusal_of(state: SchedulerState, settled: ResolvedJob) -> Reason | None:
 
 
 def _host_choices(settled: ResolvedJob) -> list[Choice]:
-    return [choice for choice in settled.choices if choice.field in _LEAST and choice.amount]
+    return [choice for choice in settled.choices if choice.name in _LEAST and choice.amount]
 
 
 def _largest(state: SchedulerState, settled: ResolvedJob, choice: Choice) -> ResolvedJob:
     """The first of the choice, its half, and so on, that fits; else the smallest."""
     amount = choice.amount or 0
     found = _with(settled, choice)
-    while refusal(state, found.job) is not None and amount // 2 >= _LEAST[choice.field]:
+    while refusal(state, found.job) is not None and amount // 2 >= _LEAST[choice.name]:
         amount //= 2
         found = _with(settled, choice.lowered_to(amount))
     return found
@@ -64,6 +64,7 @@ def _with(settled: ResolvedJob, choice: Choice) -> ResolvedJob:
 
 
 def _without(settled: ResolvedJob, choices: Sequence[Choice]) -> ResolvedJob:
+    """With the least amounts instead: a task without GPUs must request something."""
     for choice in choices:
-        settled = _with(settled, replace(choice, value=None, amount=None))
+        settled = _with(settled, choice.lowered_to(_LEAST[choice.name]))
     return settled

@@ -22,7 +22,7 @@ from gpusquad.server.services.jobs.containment import (
     is_waiting,
 )
 from gpusquad.server.services.jobs.estimators import Estimators, awaits_estimate
-from gpusquad.server.services.jobs.memory_retries import OUT_OF_MEMORY, memory_choice
+from gpusquad.server.services.jobs.memory_retries import OUT_OF_MEMORY, memory_choices
 from gpusquad.server.services.jobs.outcomes import Outcomes
 from gpusquad.server.services.runtime.records import forecast_of, past_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
@@ -219,10 +219,8 @@ def _is_stopped(row: JobRow) -> bool:
 
 
 def _more_memory(row: JobRow) -> str:
-    chosen = memory_choice(row)
-    if chosen is None or chosen["source"] != OUT_OF_MEMORY:
-        return ""
-    return f", which requests {chosen['value']} of memory: {chosen['why']}"
+    chosen = [one for one in memory_choices(row) if one["source"] == OUT_OF_MEMORY]
+    return "".join(f", which requests {one['value']} of memory: {one['why']}" for one in chosen)
 
 
 def _is_held_by_user(row: JobRow) -> bool:
