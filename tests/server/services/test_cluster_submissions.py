@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpusquad.core.hang.hang import HangRules
 from gpusquad.core.job_objects import JobObjectRequest
 from gpusquad.core.observed import ClusterObserved, GangFound, GangsResynced
 from gpusquad.model.cluster import grid
@@ -104,6 +105,36 @@ def cluster(tmp_path: Path) -> Cluster:
     plain = grid("2x4")
     nodes = tuple(replace(node, extras=(("pods", 100),)) for node in plain.nodes)
     return Cluster(tmp_path, cluster=replace(plain, nodes=nodes))
+
+
+def hang(cluster: Cluster, job: str, attempt: int) -> None:
+    """Samples of a job that waits for itself, until the rules have stopped it."""
+    for _ in range(30):
+        if cluster.state(job) != "running":
+            break
+        cluster.at(cluster.clock.at_us + 5_000_000)
+        run = {"job": job, "attempt": attempt, "cpu_ratio": 0.0, "gpu_ratio": 0.0, "waits": "stuck"}
+        cards = [{"id": card.id, "utilisation_ratio": 0.0} for card in cluster.scheduler.node_service.cards()]
+        cluster.scheduler.watcher.hear({"kind": "samples", "at_us": cluster.clock.at_us, "cards": cards, "runs": [run]})
+        cluster.settle()
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_hung_job_is_tried_once_more_on_another_card(tmp_path: Path, retries: int):
+    node = replace(grid("1x2").nodes[0], extras=(("pods", 100),))
+    rules = HangRules(silent_s=60, stop_after_s=30)
+    cluster = Cluster(tmp_path, cluster=replace(grid("1x2"), nodes=(node,)), rules=rules)
+    job = cluster.submit(name="hung", gpus=1, estimate=10_000, image="x", retries=retries)
+    first = cluster.engine.launched[-1][3]
+    hang(cluster, job, 0)
+    if retries:
+        assert (cluster.state(job), cluster.engine.withdrawn) == ("held", []), "its owner creates its pods again"
+        cluster.report_gang(job, cluster.maker.made[0])
+        cluster.at(cluster.clock.at_us + 60_000_000)
+        assert cluster.state(job) == "running"
+        assert cluster.engine.launched[-1][3] != first
+        hang(cluster, job, 1)
+    assert (cluster.state(job), cluster.engine.withdrawn) == ("failed", [job])
 
 
 def test_job_keeps_the_attributes_of_its_submission(cluster: Cluster):

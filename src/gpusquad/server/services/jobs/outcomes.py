@@ -107,16 +107,24 @@ class Outcomes:
         its cards if it is stopped because it hangs; then it may be tried once more, on others."""
         row = unit.rows[job_id]
         requested = {"how": how, "cause": cause, "for_job": for_job}
-        tries_again = bool(hung_on) and self._context.cluster_engine is None and _may_retry(row)
+        tries_again = bool(hung_on) and self._may_try_again(row)
         if tries_again:
             requested["hung_on"] = list(hung_on)
         data = {"for": for_job} if for_job else _lost_again(row) if then is S.LOST else None
         unit.transition(job_id, then, str(then), cause, actor=actor, stop=requested, data=data)
         grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
         engine = self._context.cluster_engine
-        if engine is not None and then is S.STOPPING:  # permanently: its owner must not create it again
+        if engine is not None and then is S.STOPPING and not tries_again:  # its owner must not create it again
             unit.after_commit.append(lambda: engine.withdraw(job_id, cause))
         unit.after_commit.append(lambda: self._context.engine.stop(job_id, row.attempt, cause, grace))
+
+    def _may_try_again(self, row: JobRow) -> bool:
+        """Whether a job that hangs is tried once more. On a cluster its owner counts the retries, but does not know of
+        hangs. Jobs that others made are their business."""
+        if self._context.cluster_engine is None:
+            return row.retries_left > 0 and "failed" in _retries(row).on
+        rule = _rule(row)
+        return rule.count > 0 and "failed" in rule.on and not self._context.job(row.id).avoid_cards
 
     def finish(self, unit: UnitOfWork, job_id: str, then: JobState, cause: str, *, actor: str = "",
                **columns: Any) -> None:  # fmt: skip
@@ -318,7 +326,7 @@ class Outcomes:
     def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
         """Use up a retry; fast failures wait longer each time. After a hang there is only one more, on other cards."""
         verdict = replace(verdict, cause=verdict.cause + raise_memory(self._context, unit, row, result))
-        wait_s = max(crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S), _retries(row).backoff_s)
+        wait_s = max(crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S), _rule(row).backoff_s)
         hung_on = (row.stop or {}).get("hung_on", ())
         self._delay(unit, row, verdict, result, wait_s, tries=row.retries_left if hung_on else 1)
         if hung_on:
@@ -392,12 +400,13 @@ def _held_milli(job: Any, decision: Start) -> int:
     return total
 
 
-def _may_retry(row: JobRow) -> bool:
-    return row.retries_left > 0 and "failed" in _retries(row).on
-
-
 def _retries(row: JobRow) -> RetryRule:
-    return retry_rule(spec_from_dict(dict(row.spec))) if row.retries_left else RetryRule()
+    return _rule(row) if row.retries_left else RetryRule()
+
+
+def _rule(row: JobRow) -> RetryRule:
+    """Of its job file."""
+    return retry_rule(spec_from_dict(dict(row.spec))) if row.spec else RetryRule()
 
 
 def _result(report: AttemptEnded) -> dict[str, Any] | None:
