@@ -145,3 +145,8 @@ def waits_of(tmp_path: Path) -> Iterator[object]:
 ])  # fmt: skip
 def test_program_that_trains_and_serves(waits_of, code: str, expected: str):
     assert waits_of(code) == expected
+
+
+def test_loop_that_counts_its_attempts_is_looked_at(waits_of):
+    code = "attempt = 0\nwhile True: attempt += 1; print(f'attempt {attempt}: retrying', flush=True); time.sleep(0.05)"
+    assert waits_of(code) == "sleeping"

@@ -98,17 +98,27 @@ def test_loop_that_counts_its_attempts_is_stopped_like_one_that_does_not():
         assert judged(700, **(COUNTS | {"waits": waits})) == {}
 
 
-@pytest.mark.parametrize("sign", ["last_cpu_us", "last_card_us", "last_disk_us", "last_activity_us",
-                                  "last_progress_us", "retry_us"])  # fmt: skip
+@pytest.mark.parametrize("sign", ["last_mean_cpu_us", "last_card_us", "last_disk_us", "last_progress_us",
+                                  "retry_us"])  # fmt: skip
 def test_loop_that_counts_its_attempts_is_left_alone_if_anything_else_happens(sign: str):
     assert judged(700, **(COUNTS | {sign: at(200)})) == {}
+
+
+@pytest.mark.parametrize(("cores", "may_stop"), [([0.2, 0.0, 0.0, 0.0, 0.0], [True]), ([0.06], []), ([None], [])])
+def test_attempts_need_a_moment_of_a_cpu_and_no_more(cores: list[float | None], may_stop: list[bool]):
+    activity = RunActivity()
+    for second in range(700):
+        activity = activity.after(at(second), [], RULES, cpu_ratio=cores[second % len(cores)])
+    counts = {"new_us": at(699), "retry_us": at(1), "retries": 600, "waits": "sleeping"}
+    found = [one.may_stop for one in judge(activity.evidence(START, counts), RULES)]
+    assert found == may_stop
 
 
 def test_lines_that_differ_in_numbers_only_warn_after_long_idleness():
     ticks = {"new_output_us": at(1900), "last_output_us": at(1900), "alike_us": at(5), "alike": 10**6}
     assert judged(1700, **ticks) == {}
     assert judged(1900, **ticks) == {"repeats": False}
-    assert judged(1900, **(ticks | {"last_cpu_us": at(300)})) == {}
+    assert judged(1900, **(ticks | {"last_mean_cpu_us": at(300)})) == {}
     assert judged(1900, has_cards=False, **ticks) == {}
 
 

@@ -17,6 +17,8 @@ QUIET_S = 60.0
 """Time without anything new before a run is looked at."""
 _STACKS_TIMES = 4
 """The same before its stacks are read, as a multiple."""
+_ALIKE_TIMES = 10
+"""The same for a run whose lines differ in numbers only."""
 _LOOKS = 4
 """Looks in the first of these times."""
 Key = tuple[str, int]
@@ -71,9 +73,11 @@ class QuietRuns:
         if now_us - state.looked_us < self._quiet_us // _LOOKS:
             return state.inspection
         state.looked_us = now_us
-        quiet_us = now_us - max(reading.new_us or 0, reading.progress_at_us or 0, state.since_us)
+        moved_us = max(reading.progress_at_us or 0, state.since_us)
+        quiet_us = now_us - max(reading.output.retry_us or 0, moved_us)
+        alike_us = now_us - max(reading.output.alike_us or 0, moved_us)
         pids = [process.pid for process in processes]
-        is_quiet = quiet_us >= self._quiet_us
+        is_quiet = quiet_us >= self._quiet_us or alike_us >= _ALIKE_TIMES * self._quiet_us
         found = self._waits.read(pids, is_gang=reading.tasks > 1) if is_quiet else WaitReading()
         state.ports = state.ports.visited(found)
         found = judge_service(found, reading, state.ports)

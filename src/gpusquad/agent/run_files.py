@@ -37,10 +37,6 @@ class RunReading:
     tasks: int = 0
     """Tasks with a log."""
 
-    @property
-    def new_us(self) -> int | None:
-        return self.output.new_us
-
 
 @dataclass(slots=True)
 class _Task:

@@ -43,6 +43,10 @@ class RunActivity:
     watched_since_us: int | None = None
     last_activity_us: int | None = None
     last_cpu_us: int | None = None
+    mean_cores: float = 0.0
+    """Use of CPUs over about a minute."""
+    last_mean_cpu_us: int | None = None
+    """When that was last as high as that of a program that computes, or unknown."""
     spinning_since_us: int | None = None
     unfed_since_us: int | None = None
     flood_since_us: int | None = None
@@ -71,12 +75,16 @@ class RunActivity:
         unfed = stuck and all(_is_unfed(card) for card in cards if spins(card, rules))
         works = _works(cards, gpu_ratio, cpu_ratio, rules)
         computes = cpu_ratio is not None and cpu_ratio >= rules.active_cores
+        mean_cores = _mean_cores(before, now_us, cpu_ratio, rules)
+        idles = cpu_ratio is not None and mean_cores < rules.active_cores
         window, flood_since_us = _output_window(before, now_us, log_bytes, rules)
         return replace(
             before,
             seen_us=now_us,
             last_activity_us=now_us if works else before.last_activity_us,
             last_cpu_us=now_us if computes else before.last_cpu_us,
+            mean_cores=mean_cores,
+            last_mean_cpu_us=before.last_mean_cpu_us if idles else now_us,
             spinning_since_us=(before.spinning_since_us or now_us) if stuck else None,
             unfed_since_us=(before.unfed_since_us or now_us) if unfed else None,
             flood_since_us=flood_since_us,
@@ -110,6 +118,7 @@ class RunActivity:
             last_activity_us=self.last_activity_us,
             last_card_us=None if simulated or not self.cards else self.last_activity_us,
             last_cpu_us=self.last_cpu_us,
+            last_mean_cpu_us=self.last_mean_cpu_us,
             last_disk_us=self.last_disk_us,
             spinning_since_us=self.spinning_since_us,
             unfed_since_us=self.unfed_since_us,
@@ -164,6 +173,14 @@ def _works(cards: Sequence[CardActivity], gpu_ratio: float | None, cpu_ratio: fl
     if gpu_ratio is not None:
         return not _is_idle(gpu_ratio, rules)
     return not all(_is_idle(card.utilisation_ratio, rules) for card in cards)
+
+
+def _mean_cores(before: RunActivity, now_us: int, cpu_ratio: float | None, rules: HangRules) -> float:
+    if before.seen_us is None or cpu_ratio is None:
+        return before.mean_cores
+    weight = min((now_us - before.seen_us) / (max(rules.repeats_s, 1.0) / 10 * US_PER_S), 1.0)
+    # Limited, so that the many cores of its start are forgotten soon.
+    return before.mean_cores + weight * (min(cpu_ratio, 10 * rules.active_cores) - before.mean_cores)
 
 
 def _uses_disk(before: RunActivity, now_us: int, disk_bytes: int | None) -> bool:

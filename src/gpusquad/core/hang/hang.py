@@ -91,6 +91,8 @@ class Evidence:
     last_card_us: int | None = None
     """Work on real GPUs. On simulated cards the CPU stands for it, and shows nothing."""
     last_cpu_us: int | None = None
+    last_mean_cpu_us: int | None = None
+    """Last work on CPUs that is more than a moment now and then, or unknown."""
     last_disk_us: int | None = None
     """Data written to or read from a disk."""
     spinning_since_us: int | None = None

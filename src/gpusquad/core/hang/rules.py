@@ -171,9 +171,9 @@ def _alike(evidence: Evidence, rules: HangRules) -> Suspicion | None:
 
 
 def _idle_us(evidence: Evidence, since_us: int) -> int:
-    """Without work on GPUs, CPUs or disks."""
-    times_us = (evidence.last_activity_us, evidence.last_card_us, evidence.last_cpu_us, evidence.last_disk_us)
-    return evidence.now_us - _latest(evidence, since_us, *times_us)
+    """Time without work on GPUs, CPUs or disks. The attempts themselves need a moment of a CPU each."""
+    worked_us = (evidence.last_card_us, evidence.last_mean_cpu_us, evidence.last_disk_us)
+    return evidence.now_us - _latest(evidence, since_us, *worked_us)
 
 
 def _flood(evidence: Evidence, rules: HangRules) -> Suspicion | None:
