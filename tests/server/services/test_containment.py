@@ -554,6 +554,53 @@ def test_poison_job_is_held_although_the_service_restarts_between_its_faults(mac
     assert "suspected of causing card faults" in machine.why(job_id)
 
 
+SHARE = {"gpus": None, "share": {"memory": "8GiB", "sm": 0.25}}
+
+
+def test_poison_job_on_shared_cards_is_held_although_the_service_restarts(machine: Machine) -> None:
+    job_id = poison(machine, **SHARE)
+    first = machine.card_of(job_id)
+    machine.fault(first)
+    machine.scheduler = machine.make()
+    machine.settle()
+    assert machine.card_of(job_id) != first
+    machine.fault(machine.card_of(job_id))
+    assert machine.state(job_id) == "held"
+    assert "suspected of causing card faults" in machine.why(job_id)
+
+
+def test_neighbours_share_the_blame_for_one_fault_also_after_a_restart(machine: Machine) -> None:
+    with machine.database.write() as c:
+        people.put_tenant(c, TenantRow("other"))
+    machine.scheduler.reload_tenants()
+    jobs = [poison(machine, **SHARE)]
+    jobs.append(machine.submit(Who("eve", "other", "member"), name="train", command=["train"], **SHARE))
+    machine.settle()
+    card = machine.card_of(jobs[0])
+    assert machine.card_of(jobs[1]) == card
+    machine.fault(card)
+    machine.scheduler = machine.make()
+    machine.settle()
+    losses = [machine.scheduler.row(job_id).losses for job_id in jobs]
+    assert [loss["blame"] for (loss,) in filter(None, losses)] == [0.5, 0.5]
+    ledger = machine.scheduler._containment.ledger
+    assert ledger.doubted_card(card) is None, "unrelated jobs had the same fault, and not two"
+    (fault,) = ledger._faults
+    assert {one.job for one in fault.on_card} == set(jobs)
+
+
+def test_late_fault_that_only_the_card_can_have_is_no_blame_after_a_restart(machine: Machine) -> None:
+    job_id = machine.submit(name="train", estimate=36_000)
+    machine.settle()
+    for _ in range(4):
+        machine.step_s(3 * 3600)
+        machine.fault(machine.card_of(job_id), "Xid 79", "card")
+        machine.step_s(60)
+        machine.scheduler = machine.make()
+        machine.settle()
+    assert machine.state(job_id) == "running"
+
+
 def notices_of(machine: Machine, job_id: str) -> list[tuple[str, str]]:
     """Kind and title of the notices of a job."""
     with machine.database.read() as c:

@@ -31,6 +31,8 @@ class Suspect:
     ran_us: int
     tenant: str = ""
     attempt: int = 0
+    blame: float | None = None
+    """Its share of the blame, if that is known already: of a fault from before a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class CardFault:
     def weight_of(self, suspect: Suspect, early_us: int) -> float:
         """What it says about the job. Neighbours share the blame: the later one started, the more likely it is the
         cause. A fault that only the card can have counts if it came soon after the start."""
+        if suspect.blame is not None:
+            return suspect.blame
         if self.kind == "card" and suspect.ran_us > early_us:
             return 0.0
         return _lateness(suspect) / sum(_lateness(one) for one in self.on_card)

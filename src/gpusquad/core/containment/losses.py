@@ -30,6 +30,8 @@ class Loss:
     """Run time of the job since."""
     step: int | None = None
     """Last step that the attempt reported."""
+    blame: float | None = None
+    """Its share of the blame for a fault of a card. None: unknown, or no fault."""
 
 
 Losses = tuple[Loss, ...]

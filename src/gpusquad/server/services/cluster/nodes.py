@@ -110,7 +110,8 @@ class NodeService:
             row = self._context.rows[job_id]
             if _is_live(row):
                 self._context.state.runs[job_id].leaving = True
-                self._outcomes.request_stop(unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
+                blame = decision.blame.get(job_id)
+                self._outcomes.request_stop(unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}", blame=blame)
 
     def recovered(self, card: str) -> None:
         def handle() -> None:

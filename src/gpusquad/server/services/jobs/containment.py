@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gpusquad.core.containment.ledger import CardFault, FaultLedger, Group, Suspect, Suspicion
@@ -22,6 +22,7 @@ from gpusquad.store.jobs import JobRow
 CONTAINED = "contained"
 """Kind of a hold by the scheduler that ends only when a user releases the job."""
 _MAX_NAMED = 4
+_LEFT_WITHIN_US = 30 * US_PER_S
 _CARD_FAULT = re.compile(r"card (\S+): (.+)")
 """Cause of a loss by a fault of a card."""
 
@@ -42,6 +43,8 @@ class FaultDecision:
     """The card is out of use until it has passed a self-test, or recovered."""
     is_new: bool = True
     """False: another report of the same fault. Each part of a divided card makes its own."""
+    blame: Mapping[str, float] = field(default_factory=dict)
+    """Job on the card to its share of the blame."""
 
 
 @dataclass
@@ -71,8 +74,10 @@ class Containment:
         """A physical card has a fault while these jobs run on it."""
         self._note_good_runs(unit)
         suspects = tuple(Suspect(row.id, groups_of(row), _ran_us(unit, row), row.tenant, row.attempt) for row in rows)
-        if not self.ledger.add(CardFault(unit.now_us, card, cause, kind, suspects)) and card in self._decisions:
-            return FaultDecision(self._decisions[card], is_new=False)
+        fault = CardFault(unit.now_us, card, cause, kind, suspects)
+        blame = {one.job: fault.weight_of(one, self.rules.early_us) for one in suspects}
+        if not self.ledger.add(fault) and card in self._decisions:
+            return FaultDecision(self._decisions[card], is_new=False, blame=blame)
         were_suspected = bool(rows) and all(self.ledger.is_suspected(groups_of(row)) for row in rows)
         takes_out = kind == "card" or (kind == "doubtful" and not were_suspected and not self._is_at_limit(card, rows))
         if takes_out and kind == "doubtful" and (tenant := _tenant_of(rows)) is not None:
@@ -80,20 +85,27 @@ class Containment:
         self._decisions[card] = takes_out
         for row in rows:
             self._judge(unit, row)
-        return FaultDecision(takes_out)
+        return FaultDecision(takes_out, blame=blame)
 
     def restore(self, rows: Iterable[JobRow]) -> None:
-        """Remember faults from before a restart by the losses of the jobs. Not those of shared cards, whose neighbours
-        are unknown, and not those that only the card can have, which may have come late in a run."""
+        """Remember faults from before a restart by the losses of the jobs, each with its share of the blame. The losses
+        of neighbours on a shared card are one fault."""
+        faults: list[CardFault] = []
         for row in rows:
-            if self.context.job(row.id).has_shares:
-                continue
             for attempt, loss in enumerate(losses_from(row.losses)):
                 found = _CARD_FAULT.fullmatch(loss.cause) if loss.kind == "fault" else None
-                if found is None or class_of_trouble(found[2]) == "card":
+                if found is None or (loss.blame is None and self._is_unclear(row, found[2])):
                     continue
-                suspect = Suspect(row.id, groups_of(row), 0, row.tenant, attempt)
-                self.ledger.add(CardFault(loss.at_us, physical(found[1]), found[2], "doubtful", (suspect,)))
+                suspect = Suspect(row.id, groups_of(row), 0, row.tenant, attempt, loss.blame)
+                fault = CardFault(loss.at_us, physical(found[1]), found[2], class_of_trouble(found[2]), (suspect,))
+                _join(faults, fault)
+        for fault in sorted(faults, key=lambda one: one.at_us):
+            self.ledger.add(fault)
+
+    def _is_unclear(self, row: JobRow, cause: str) -> bool:
+        """Whether the blame cannot be told from the loss: neighbours on a shared card, or a fault that only the card can
+        have, which may have come late in the run."""
+        return self.context.job(row.id).has_shares or class_of_trouble(cause) == "card"
 
     def _note_good_runs(self, unit: UnitOfWork) -> None:
         """Programs that have run for long without a fault until now."""
@@ -176,6 +188,16 @@ class Containment:
         self.ledger.clear_groups(groups, now_us)
         for group in groups:
             self._reasons.pop(group, None)
+
+
+def _join(faults: list[CardFault], fault: CardFault) -> None:
+    """Add it, or its jobs to the same fault. Neighbours leave the card within moments."""
+    for at, known in enumerate(faults):
+        is_near = abs(known.at_us - fault.at_us) <= _LEFT_WITHIN_US
+        if is_near and (known.card, known.cause) == (fault.card, fault.cause):
+            faults[at] = replace(known, on_card=(*known.on_card, *fault.on_card))
+            return
+    faults.append(fault)
 
 
 def groups_of(row: JobRow) -> tuple[Group, ...]:

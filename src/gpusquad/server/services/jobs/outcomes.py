@@ -102,12 +102,16 @@ class Outcomes:
         self._context.loop.post(lambda: self._handle_report(report))
 
     def request_stop(self, unit: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
-                   for_job: str | None = None, hung_on: Sequence[str] = ()) -> None:  # fmt: skip
+                   for_job: str | None = None, hung_on: Sequence[str] = (),
+                   blame: float | None = None) -> None:  # fmt: skip
         """Ask the engine to stop a gang on its cards. The rest follows when the engine reports its end. ``hung_on``:
-        its cards if it is stopped because it hangs; then it may be tried once more, on others."""
+        its cards if it is stopped because it hangs; then it may be tried once more, on others. ``blame``: its share of
+        the blame for a fault of a card."""
         row = unit.rows[job_id]
         requested = {"how": how, "cause": cause, "for_job": for_job}
         tries_again = bool(hung_on) and self._may_try_again(row)
+        if blame is not None:
+            requested["blame"] = blame
         if tries_again:
             requested["hung_on"] = list(hung_on)
         data = {"for": for_job} if for_job else _lost_again(row) if then is S.LOST else None
@@ -252,7 +256,8 @@ class Outcomes:
         that is lost again and again would hold up everything behind it."""
         ran_us = 0 if never_started else _ran_us(unit, row)
         kind: LossKind = "fault" if JobState(row.state) is S.LOST else "start" if never_started else "lost"
-        loss = Loss(unit.now_us, kind, verdict.cause, step=(row.progress or {}).get("step"))
+        loss = Loss(unit.now_us, kind, verdict.cause, step=(row.progress or {}).get("step"),
+                    blame=(row.stop or {}).get("blame"))  # fmt: skip
         losses, again = self._containment.after_loss(row, loss, ran_us), _lost_again(row)
         row = unit.change(row.id, losses=losses_record(losses))
         exhausted = self._containment.exhausted(losses)
