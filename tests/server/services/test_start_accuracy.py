@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpusquad.server.services.prediction.start_accuracy import wait_errors
-from gpusquad.store import start_forecasts
+from gpusquad.store import jobs, start_forecasts
 from gpusquad.store.database import Database
 from gpusquad.store.start_forecasts import StartForecastRow
+from tests.store.examples import job
 
 MIN_US = 60_000_000
 
@@ -57,6 +58,33 @@ def test_only_the_first_forecast_and_the_first_start_of_a_job_are_kept(database:
         assert start_forecasts.settled(c, 0, None, 10) == [forecast(10, 20, 15)]
         assert start_forecasts.settled(c, 16 * MIN_US, None, 10) == []
         assert start_forecasts.settled(c, 0, "other", 10) == []
+
+
+def test_latest_of_each_tenant_are_read_with_their_users(database: Database) -> None:
+    owners = {"a": "big", "b": "big", "c": "big", "d": "small"}
+    with database.write() as c:
+        jobs.insert(c, [job(0, id="c", user="ada"), job(1, id="e", user="bob"), job(2, id="f", ended_us=3)])
+        start_forecasts.add(c, [forecast(1, 2, None, name, tenant) for name, tenant in owners.items()])
+        start_forecasts.add(c, [forecast(1, 2, None, name, "big") for name in "efg"])
+        for minute, name in enumerate("abcd"):
+            start_forecasts.settle(c, name, minute * MIN_US)
+    with database.read() as c:
+        found = start_forecasts.latest(c, 2)
+    settled = [(row.job_id, user) for row, user in found if row.started_us is not None]
+    assert settled == [("b", ""), ("c", "ada"), ("d", "")]
+    still_open = [(row.job_id, user) for row, user in found if row.started_us is None]
+    assert still_open == [("e", "bob")], "jobs that have ended or are unknown never start"
+
+
+def test_withdrawn_forecast_makes_room_for_another(database: Database) -> None:
+    with database.write() as c:
+        start_forecasts.add(c, [forecast(10, 20, None), forecast(10, 20, None, "b")])
+        start_forecasts.settle(c, "b", 15 * MIN_US)
+        start_forecasts.withdraw(c, ["a", "b", "unknown"])
+        start_forecasts.add(c, [forecast(50, 60, None)])
+        start_forecasts.settle(c, "a", 70 * MIN_US)
+        settled = {row.job_id: row.mid_us for row in start_forecasts.settled(c, 0, None, 10)}
+    assert settled == {"a": 50 * MIN_US, "b": 10 * MIN_US}
 
 
 def test_old_forecasts_are_deleted(database: Database) -> None:
