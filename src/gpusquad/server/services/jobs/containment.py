@@ -103,8 +103,8 @@ class Containment:
             self.ledger.add(fault)
 
     def _is_unclear(self, row: JobRow, cause: str) -> bool:
-        """Whether the blame cannot be told from the loss: neighbours on a shared card, or a fault that only the card can
-        have, which may have come late in the run."""
+        """Whether a loss alone does not show the blame: because of neighbours on a shared card, or of a fault that only
+        the card can have, which may have come late in the run."""
         return self.context.job(row.id).has_shares or class_of_trouble(cause) == "card"
 
     def _note_good_runs(self, unit: UnitOfWork) -> None:

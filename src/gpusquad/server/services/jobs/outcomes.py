@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -21,6 +21,7 @@ from gpusquad.server.services.jobs.containment import CONTAINED, Containment
 from gpusquad.server.services.jobs.containment import Verdict as Blame
 from gpusquad.server.services.jobs.launches import ReadSecret, launch_of
 from gpusquad.server.services.jobs.memory_retries import raise_memory
+from gpusquad.server.services.jobs.verdicts import Verdict, ended_at_us, judge_end, may_retry, result_of, rule_of
 from gpusquad.server.services.prediction.predictor import JobPrediction
 from gpusquad.server.services.prediction.training import how_of
 from gpusquad.server.services.runtime.loop import Finish
@@ -35,7 +36,7 @@ from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
 from gpusquad.spec.check import spec_from_dict
-from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, retry_rule
+from gpusquad.spec.convert import DEFAULT_GRACE_S, grace_s
 from gpusquad.store import attempts, run_forecasts
 from gpusquad.store.jobs import JobRow
 
@@ -45,37 +46,6 @@ ON_CARDS = frozenset({S.STARTING, S.RUNNING, S.PREEMPTING, S.STOPPING, S.LOST})
 STOP_REQUESTED = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
 LOST_GRACE_S = 5.0
 """Grace time of gangs on a faulty card: little can be saved."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Next state of a job whose attempt ended."""
-
-    then: JobState
-    how: str
-    """Reported to the core and stored with the attempt."""
-    cause: str
-
-
-def judge_end(row: JobRow, report: AttemptEnded, retries: RetryRule) -> Verdict:
-    """A gang that was asked to stop ended for that reason, unless it succeeded before."""
-    state, requested = JobState(row.state), row.stop or {}
-    if report.how == "succeeded" and state is not S.LOST:
-        return Verdict(S.SUCCEEDED, "succeeded", "")
-    if state is S.STOPPING and requested.get("hung_on"):
-        return Verdict(S.HELD, "held", requested["cause"])
-    if state is S.STOPPING:
-        how = requested.get("how", "cancelled")
-        return Verdict(JobState(how), how, requested.get("cause", ""))
-    if state is S.PREEMPTING:
-        return Verdict(S.PENDING, "preempted", requested.get("cause", ""))
-    if state is S.LOST:
-        return Verdict(S.PENDING, "lost", requested.get("cause", report.cause))
-    if report.how in ("lost", "stopped"):
-        return Verdict(S.PENDING, "lost", report.cause)
-    if row.retries_left > 0 and "failed" in retries.on:
-        return Verdict(S.HELD, "held", report.cause)
-    return Verdict(S.FAILED, "failed", report.cause)
 
 
 class Outcomes:
@@ -126,8 +96,8 @@ class Outcomes:
         """Whether a job that hangs is tried once more. On a cluster its owner counts the retries, but does not know of
         hangs. Jobs that others made are their business."""
         if self._context.cluster_engine is None:
-            return row.retries_left > 0 and "failed" in _retries(row).on
-        rule = _rule(row)
+            return may_retry(row)
+        rule = rule_of(row)
         return rule.count > 0 and "failed" in rule.on and not self._context.job(row.id).avoid_cards
 
     def finish(self, unit: UnitOfWork, job_id: str, then: JobState, cause: str, *, actor: str = "",
@@ -223,14 +193,14 @@ class Outcomes:
             self._context.predictor.begin(self._context.job(row.id), unit.now_us)
 
     def _ended(self, unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> None:
-        verdict = judge_end(row, report, _retries(row))
-        ended_us = _ended_us(unit, row, report)
+        verdict = judge_end(row, report)
+        ended_us = ended_at_us(unit, row, report)
         unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
         if row.started_us is not None and not report.never_started:
             self._learn(unit, row, verdict, report, ended_us)
         for call in self.on_gone:
             call(row)
-        result = _result(report)
+        result = result_of(report)
         blame = self._containment.take_verdict(row.id)
         if self._shows_health(unit, row, verdict):
             self._containment.ran_well(row, unit.now_us)
@@ -331,7 +301,7 @@ class Outcomes:
     def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
         """Use up a retry; fast failures wait longer each time. After a hang there is only one more, on other cards."""
         verdict = replace(verdict, cause=verdict.cause + raise_memory(self._context, unit, row, result))
-        wait_s = max(crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S), _rule(row).backoff_s)
+        wait_s = max(crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S), rule_of(row).backoff_s)
         hung_on = (row.stop or {}).get("hung_on", ())
         self._delay(unit, row, verdict, result, wait_s, tries=row.retries_left if hung_on else 1)
         if hung_on:
@@ -387,13 +357,6 @@ def _lost_again(row: JobRow) -> dict[str, Any] | None:
     return {"losses": len(row.losses) + 1} if row.losses else None
 
 
-def _ended_us(unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:
-    """End by the engine's clock, because the service may have been down. Bounded, because clocks differ."""
-    if report.ended_us is None or row.started_us is None:
-        return unit.now_us
-    return max(row.started_us, min(report.ended_us, unit.now_us))
-
-
 def _ran_us(unit: UnitOfWork, row: JobRow) -> int:
     return unit.now_us - row.started_us if row.started_us is not None else 0
 
@@ -403,20 +366,3 @@ def _held_milli(job: Any, decision: Start) -> int:
     for part in decision.placement.parts:
         total += len(part.nodes) * job.groups[part.request_index][0].gpu_milli
     return total
-
-
-def _retries(row: JobRow) -> RetryRule:
-    return _rule(row) if row.retries_left else RetryRule()
-
-
-def _rule(row: JobRow) -> RetryRule:
-    """Of its job file."""
-    return retry_rule(spec_from_dict(dict(row.spec))) if row.spec else RetryRule()
-
-
-def _result(report: AttemptEnded) -> dict[str, Any] | None:
-    first = report.first
-    if first is None:
-        return None
-    return {"task": first.task, "exit_code": first.exit_code, "signal": first.signal, "oom": first.out_of_memory,
-            "cause": first.cause}  # fmt: skip
