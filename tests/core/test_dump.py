@@ -132,7 +132,7 @@ def test_snapshot_covers_every_attribute_that_affects_decisions() -> None:
     dumped = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence",
              "capacity_unchanged", "reservations_may_advance", "new_jobs", "claims", "outages", "first_reserved_us",
              "replan_cause", "resizes", "careful", "due_until_us", "decided_us", "committed_us",
-                 "pins", "suspends"}  # fmt: skip
+                 "pins", "places_us", "startless_us", "suspends"}  # fmt: skip
     derived = {"rate", "delayed_starts", "later_ends", "last_replan_cause", "shapes", "shape_jobs",
                   "shape_waiting", "has_limits", "limit_heads", "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == dumped | derived

@@ -3,6 +3,7 @@
 import pytest
 
 from gpusquad.core.explain.explain import position, when, why
+from gpusquad.core.explain.forecast import Eta
 from gpusquad.core.state.accounts import TenantQuota
 from gpusquad.core.state.lanes import Lane
 from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node, grid
@@ -180,3 +181,15 @@ def test_queries_about_jobs_that_are_not_pending_are_refused() -> None:
             query(state, "a")
         with pytest.raises(Invalid):
             query(state, "nobody")
+
+
+def test_start_beyond_the_horizon_is_not_told():
+    """A user said 68 years. Nobody plans by that."""
+    state = state_of(grid("1x2"))
+    submit(state, job("service", Request(1)), hours=(2**31) / 3600)
+    submit(state, job("wide", Request(2)), hours=1)
+    submit(state, job("guest", Request(1)), hours=20_000_000)
+    (reason,) = why(state, "guest")
+    assert reason.message.startswith("would delay wide (its start is not known: more than a year away)")
+    assert reason.cure == "wait"
+    assert when(state, "wide") == Eta(None, None)

@@ -9,7 +9,7 @@ from gpusquad.core.explain.passed import passed_by
 from gpusquad.core.state.accounts import TenantQuota
 from gpusquad.core.state.lanes import Lane
 from gpusquad.core.state.policies import PreemptionConfig, make_policies
-from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.units import US_PER_S
@@ -113,3 +113,22 @@ def test_other_lane_is_named_when_the_own_one_is_full():
 def test_unknown_and_running_jobs_have_no_answer():
     state = queued("fifo", job("mine", 1))
     assert passed_by(state, "run") == passed_by(state, "nobody") == []
+
+
+def test_tenants_with_less_usage_are_named_by_fair_share():
+    """Until the job holds the reservation."""
+    state = state_with("fairshare")
+    submit(state, job("run", 0, tenant="heavy"))
+    for name, at_s, tenant in (("mine", 7200, "heavy"), ("same", 7201, "heavy"), ("theirs", 7202, "light")):
+        state.now_us = at_s * US_PER_S
+        state.enqueue(job(name, at_s, tenant=tenant), UNKNOWN)
+        state.resort()
+    reason = "its tenant has used less lately, by weight"
+    assert rights(state, "mine") == [("theirs", "fair share", reason)]
+    assert rights(state, "theirs") == []
+    state.finish("run")
+    cycle(state, state.now_us)
+    assert "theirs" in state.runs
+    assert rights(state, "mine") == [("theirs", "fair share", reason)]
+    state.keep_place("mine", state.now_us - 2)
+    assert rights(state, "mine") == []

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpusquad.core.planning.batch import start_batch
 from gpusquad.core.planning.caution import update_caution
-from gpusquad.core.planning.commitments import update_commitments
 from gpusquad.core.planning.elastic import resize
 from gpusquad.core.planning.limit_heads import block_over_limit
+from gpusquad.core.planning.openings import update_commitments
 from gpusquad.core.planning.preemption import preempt
 from gpusquad.core.planning.session import CycleSession
 from gpusquad.core.planning.starvation import promote_overdue

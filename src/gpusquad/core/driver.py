@@ -13,6 +13,7 @@ from gpusquad.core.cycle import cycle
 from gpusquad.core.explain.feasibility import refusal
 from gpusquad.core.explain.head_delay import HeadDelays
 from gpusquad.core.planning.elastic import apply_shrink
+from gpusquad.core.planning.outage import next_opening_us
 from gpusquad.core.planning.preemption import next_overstay_us, next_reclaim_us, next_victim_us
 from gpusquad.core.ports import (
     CardChanged,
@@ -102,6 +103,7 @@ class Driver:
             if state.runs.ends:
                 wake = min(wake, state.runs.ends[0][0] + 1)
             wake = min(wake, next_reclaim_us(state), next_victim_us(state), next_overstay_us(state))
+            wake = min(wake, next_opening_us(state, state.decided_us))
             for window in state.timeline.windows:
                 for at_us in (window.start_us, window.end_us):
                     if at_us is not None and at_us > state.now_us:

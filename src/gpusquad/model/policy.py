@@ -22,6 +22,13 @@ class OrderPolicy:
     ``due_us`` promotes jobs. Otherwise every cycle sorts the queue."""
     changes_with_each_start: ClassVar[bool] = False
     """Whether a start changes the keys of other jobs, so that the cycle sorts the queue again after it."""
+    by_turns: ClassVar[bool] = False
+    """Whether it decides whose turn it is, by what tenants use or hold. It then decides who gets the next reservation,
+    and a job that holds the first one keeps its place until it starts: otherwise jobs of others that come later would
+    pass it without end, each of them in its turn."""
+    passes_by: ClassVar[str] = ""
+    """Why a job of another tenant goes ahead of one that has waited for longer, for ``why``. Empty: for no reason of
+    its tenant."""
     preempts: ClassVar[bool] = False
     """Whether a pending job may preempt runs with larger keys, if the preemption settings allow it."""
 

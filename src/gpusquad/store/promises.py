@@ -76,6 +76,13 @@ def open_promises(c: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in c.execute(query)}
 
 
+def open_since(c: Connection) -> dict[str, int]:
+    """Pending job to the time since which it has had a reservation, oldest first."""
+    still_open = promises.c.started_us.is_(None) & promises.c.promised_us.is_not(None)
+    query = select(promises.c.job_id, promises.c.made_us).where(still_open).order_by(promises.c.made_us)
+    return {row[0]: row[1] for row in c.execute(query)}
+
+
 def settled(c: Connection, since_us: int, tenant: str | None = None, limit: int = 50_000) -> list[PromiseRow]:
     """Starts since then, newest first."""
     query = select(promises).where(promises.c.started_us >= since_us)

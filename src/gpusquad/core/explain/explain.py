@@ -15,7 +15,7 @@ from gpusquad.core.planning.commitments import guests
 from gpusquad.core.planning.limit_heads import limit_head_of
 from gpusquad.core.planning.session import CycleSession
 from gpusquad.core.state.queue import PendingJob
-from gpusquad.core.state.runs import NEVER_US, Run, after_us
+from gpusquad.core.state.runs import NEVER_US, Run, after_us, is_foreseeable
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.state_copy import copy_state
 from gpusquad.core.state.timeline import Reservation
@@ -175,7 +175,7 @@ def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]
 def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> Reason:
     reservations = sorted((state.timeline.reservations[name] for name in who), key=lambda p: p.start_us)
     until_us = min(min(p.start_us, p.open_until_us) for p in reservations)
-    ahead_us = max(0, until_us - state.now_us) if until_us < NEVER_US else 0
+    ahead_us = max(0, until_us - state.now_us) if is_foreseeable(until_us, state.now_us) else 0
     runs_us = waiting.stay_us
     told = listed(f"{p.job.id} ({_start_of(state, p)})" for p in reservations)
     long = "its run time is unknown" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
@@ -187,10 +187,18 @@ def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> 
 
 
 def _start_of(state: SchedulerState, reservation: Reservation) -> str:
-    if reservation.start_us >= NEVER_US:
-        return "its start is not known yet"
+    if not is_foreseeable(reservation.start_us, state.now_us):
+        return f"its start is not known: {_why_unknown(state, reservation)}"
     start = f"reserved to start in {show_us(max(0, reservation.start_us - state.now_us))}"
     return f"late; {start}" if state.committed_us.get(reservation.job.id, NEVER_US) < state.now_us else start
+
+
+def _why_unknown(state: SchedulerState, reservation: Reservation) -> str:
+    if reservation.job.id in state.startless_us:
+        return "what it needs is out of service"
+    if reservation.start_us >= NEVER_US:
+        return "it waits for jobs whose end is not known"
+    return "more than a year away"
 
 
 def _overstayed(state: SchedulerState, waiting: PendingJob) -> list[Reason]:

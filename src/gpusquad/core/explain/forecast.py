@@ -14,8 +14,9 @@ from typing import Literal
 from gpusquad.core.cycle import cycle
 from gpusquad.core.explain.feasibility import refusal
 from gpusquad.core.planning.elastic import apply_shrink
+from gpusquad.core.planning.outage import next_opening_us
 from gpusquad.core.planning.preemption import next_reclaim_us
-from gpusquad.core.state.runs import NEVER_US, Run
+from gpusquad.core.state.runs import NEVER_US, Run, is_foreseeable
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.state_copy import copy_state
 from gpusquad.model.decision import Decision, Preempt, Resize, Start, Stop
@@ -104,14 +105,13 @@ class Replay:
         """First start of each job that is pending now."""
         self.placed: dict[str, Placement] = {}
         self._quantile = quantile
+        self._from_us = state.now_us
         self._ends: list[tuple[int, str, int]] = []
         self._versions: dict[str, int] = {}
         """Number of end predictions of each gang. Only the last one is valid."""
         self.first = self._decide(state.now_us)
-        reservations = self.state.timeline.reservations.items()
-        self.reserved_us = {
-            name: promised_us(self.state, name) for name, reservation in reservations if reservation.first_us < NEVER_US
-        }
+        promised = {name: promised_us(self.state, name) for name in self.state.timeline.reservations}
+        self.reserved_us = {name: at_us for name, at_us in promised.items() if is_foreseeable(at_us, state.now_us)}
         """Latest starts by the first reservation, after the first cycle."""
         for run in self.state.runs.by_id.values():
             if run.job.id not in self._versions:
@@ -122,7 +122,7 @@ class Replay:
         missing = set(jobs) - set(self.started)
         while missing and steps > 0:
             now_us = self._next_us()
-            if now_us >= NEVER_US:
+            if not is_foreseeable(now_us, self._from_us):
                 break
             self._end_until(now_us)
             self._decide(now_us)
@@ -179,7 +179,8 @@ class Replay:
         state = self.state
         while self._ends and not self._is_valid(self._ends[0]):
             heapq.heappop(self._ends)
-        times = [self._ends[0][0] if self._ends else NEVER_US, next_reclaim_us(state)]
+        times = [self._ends[0][0] if self._ends else NEVER_US, next_reclaim_us(state),
+                 next_opening_us(state, state.now_us)]  # fmt: skip
         if state.runs.ends:
             times.append(state.runs.ends[0][0] + 1)  # an overrun is noticed then
         for window in state.timeline.windows:

@@ -37,31 +37,6 @@ MOVE_RATIO = 2
 """A pin moves only to cards that are predicted to be free in less than half of the time."""
 
 
-def open_until_us(state: SchedulerState, reservation: Reservation) -> int:
-    """Instant by which jobs behind must have left what the reservation needs."""
-    if reservation.is_pinned:
-        return 0
-    if state.policies.plan.binds != "always":
-        return reservation.start_us
-    promised_us = state.committed_us.get(reservation.job.id, NEVER_US)
-    if state.now_us < promised_us:
-        return min(reservation.start_us, promised_us)
-    return min(reservation.start_us, state.now_us + (state.now_us - promised_us) // LATE_RATIO)
-
-
-def update_commitments(state: SchedulerState, before_us: int) -> None:
-    """Bring the reservations up to date with the time. ``before_us``: the previous cycle. A job that may have to be
-    pinned now is considered like one after a change of capacity."""
-    now_us, reservations = state.now_us, state.timeline.reservations
-    for reservation in reservations.values():
-        reservation.open_until_us = open_until_us(state, reservation)
-    if not reservations:
-        return
-    passed = any(before_us <= state.committed_us.get(job_id, NEVER_US) < now_us for job_id in reservations)
-    if passed or state.runs.any_overstays_since(before_us, now_us):
-        state.capacity_changed()
-
-
 def is_doubtful(state: SchedulerState, waiting: PendingJob, planned: Reservation | None) -> bool:
     """Whether the planned start cannot be relied on: the one that was promised first has passed, or a run that has
     outlived its time would have to end before."""
@@ -121,10 +96,22 @@ def pinned_reservation(state: SchedulerState, waiting: PendingJob, pin: Pin) -> 
 
 def guests(state: SchedulerState, waiting: PendingJob, runs: Sequence[Run]) -> Iterator[Run]:
     """Those of the runs that started while the job waited, although they are behind it in the order."""
-    since_us = waiting.job.eligible_us
     for run in runs:
-        if run.started_us >= since_us and rank_of_run(state, run) > waiting.rank:
+        if run.started_us >= waiting.job.eligible_us and is_behind(state, waiting, run):
             yield run
+
+
+def is_behind(state: SchedulerState, waiting: PendingJob, run: Run) -> bool:
+    """Whether the run is behind the job in the order. One that started before the job could keep its place is compared
+    by the order policy alone: it had the right to go first."""
+    if kept_place_then(state, waiting, run.started_us):
+        return rank_of_run(state, run) > waiting.rank
+    return rank_by_policy(state, run.job, run.sequence) > rank_by_policy(state, waiting.job, waiting.sequence)
+
+
+def kept_place_then(state: SchedulerState, waiting: PendingJob, at_us: int) -> bool:
+    """Whether the job could keep its place at that instant. Also if its order policy lets no job keep one."""
+    return state.places_us.get(waiting.job.id, 0) < at_us
 
 
 def may_be_stopped(state: SchedulerState, run: Run) -> bool:
@@ -144,6 +131,11 @@ def may_be_stopped(state: SchedulerState, run: Run) -> bool:
 def stops_us(state: SchedulerState, run: Run) -> int:
     """Instant from which a guest that may be stopped gives way: at once where it loses nothing."""
     return state.now_us if state.suspends else run.admitted_until_us + 1
+
+
+def rank_by_policy(state: SchedulerState, job: Job, sequence: int) -> tuple:
+    """Rank by the keys of the order policy, as if no job kept its place."""
+    return (precedence(job.priority), *state.policies.order.key(job, state), sequence)
 
 
 def rank_of_run(state: SchedulerState, run: Run) -> tuple:

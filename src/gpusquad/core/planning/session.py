@@ -13,11 +13,12 @@ from gpusquad.core.planning.commitments import (
     find_pin,
     is_doubtful,
     is_due,
-    open_until_us,
     pinned_reservation,
 )
 from gpusquad.core.planning.gathering import gather
 from gpusquad.core.planning.limit_heads import take_spare, waits_for_limit
+from gpusquad.core.planning.openings import open_until_us
+from gpusquad.core.planning.outage import keep_in_service
 from gpusquad.core.planning.slowdown import crowded_out, delayed_reservation
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import FOREVER_US, NEVER_US, after_us
@@ -167,6 +168,8 @@ class CycleSession:
         if self._keep_pin(state.queue[job.id]):
             return True
         old = state.timeline.reservations.get(job.id)
+        if job.id in state.startless_us and not state.capacity_unchanged:
+            old = None
         if old is not None and (
             state.capacity_unchanged or (not state.reservations_may_advance and old.start_us > state.now_us)
         ):
@@ -174,6 +177,10 @@ class CycleSession:
         new = self._plan_start(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
             return True
+        if new is None:
+            new = keep_in_service(state, state.queue[job.id], self._reserved_ahead(job.id))
+        else:
+            state.startless_us.pop(job.id, None)
         if new is None:
             state.timeline.reservations.pop(job.id, None)
             return False
@@ -206,6 +213,9 @@ class CycleSession:
         reservations = self.state.timeline.reservations
         for job_id in [i for i in reservations if i not in self._renewed and i not in self.state.claims]:
             del reservations[job_id]
+        first = next((job_id for job_id in self._renewed if job_id in reservations), None)
+        if first in self.state.committed_us:
+            self.state.keep_place(first, self.state.now_us)
         for waiting in self.state.new_jobs:
             waiting.is_new = False
         self.state.new_jobs.clear()
@@ -417,6 +427,7 @@ class CycleSession:
                 state.timeline.reservations.pop(job_id, None)
             return False
         new = pinned_reservation(state, waiting, pin)
+        state.startless_us.pop(job_id, None)
         if pin is not state.pins.get(job_id) or (old is not None and new.start_us > old.start_us):
             self._drop_unconfirmed(job_id)
         state.pins[job_id] = pin

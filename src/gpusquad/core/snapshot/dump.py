@@ -49,7 +49,7 @@ def dump_snapshot(state: SchedulerState) -> dict:
         any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
         why_moved=state.replan_cause, resizes=state.resizes, careful=state.careful,
         due_until_us=state.due_until_us, decided_us=state.decided_us, suspends=state.suspends,
-        committed_us=state.committed_us,
+        committed_us=state.committed_us, places_us=state.places_us, startless_us=state.startless_us,
         pins={job_id: _save_pin(pin) for job_id, pin in state.pins.items()},
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),

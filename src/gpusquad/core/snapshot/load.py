@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusquad.core.capacity.capacity import summed_load
 from gpusquad.core.capacity.space import Space
-from gpusquad.core.planning.commitments import open_until_us
+from gpusquad.core.planning.openings import open_until_us
 from gpusquad.core.snapshot.schema import SavedAccounts, SavedPlacement, Snapshot
 from gpusquad.core.state.queue import PendingJob, rank_of
 from gpusquad.core.state.runs import FOREVER_US, Run
@@ -105,10 +105,11 @@ def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
 
 
 def _load_commitments(state: SchedulerState, saved: Snapshot) -> None:
-    for job_id in (*saved.committed_us, *saved.pins):
+    for job_id in (*saved.committed_us, *saved.places_us, *saved.startless_us, *saved.pins):
         if job_id not in state.queue:
             raise Invalid("snapshot.committed_us", f"{job_id!r} is not pending")
     state.now_us, state.committed_us = saved.now_us, dict(saved.committed_us)
+    state.places_us, state.startless_us = dict(saved.places_us), dict(saved.startless_us)
     for job_id, pin in saved.pins.items():
         placement = _load_placement(pin.placement, state.queue[job_id].job, state.space, f"snapshot.pins.{job_id}")
         state.pins[job_id] = Pin(placement, pin.holders, frozenset(pin.closed))

@@ -137,6 +137,8 @@ class Snapshot:
     decided_us: int = 0
     suspends: bool = False
     committed_us: dict[str, int] = field(default_factory=dict)
+    places_us: dict[str, int] = field(default_factory=dict)
+    startless_us: dict[str, int] = field(default_factory=dict)
     pins: dict[str, SavedPin] = field(default_factory=dict)
     outages: dict[str, Outage] = field(default_factory=dict)
     """Why cards are lost."""

@@ -113,6 +113,7 @@ def _like(state: SchedulerState, cluster: Cluster, policies: Policies, why: str)
         state.delayed_starts,
         state.later_ends,
     )
+    other.places_us, other.startless_us = dict(state.places_us), dict(state.startless_us)
     other.replan_cause = why
     return other
 
@@ -150,7 +151,10 @@ def _translation(before: ClusterArrays, after: ClusterArrays) -> Callable[[Place
 
 
 def _update_waiting(state: SchedulerState, job: Job, prediction: RunTimePrediction | None) -> None:
+    place_us = state.places_us.get(job.id)
     waiting = state.dequeue(job.id)
+    if place_us is not None and (job.tenant, job.priority) == (waiting.job.tenant, waiting.job.priority):
+        state.places_us[job.id] = place_us
     state.rebuild_reservations(f"{job.id} was changed")
     state.timeline.reservations.pop(job.id, None)
     _enqueue_again(state, waiting, job, prediction or waiting.prediction)

@@ -13,6 +13,7 @@ from gpusquad.core.capacity.space import Space
 from gpusquad.core.state.lanes import Lane
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import RunTimePrediction
 
 NEVER_US = 1 << 60
@@ -20,8 +21,15 @@ NEVER_US = 1 << 60
 FOREVER_US = NEVER_US + 1
 """After every end, including unknown ones."""
 _DEAD_US = NEVER_US + 2
+HORIZON_US = 366 * 86_400 * US_PER_S
+"""Instants further away are not told to users: nobody plans by them, and they come from placeholders."""
 _ROWS_PER_RUN = 16
 """Mean number of rows of a run above which it is faster to walk the runs than to partition the rows."""
+
+
+def is_foreseeable(at_us: int, now_us: int) -> bool:
+    """Whether an instant is worth telling."""
+    return at_us - now_us <= HORIZON_US and at_us < NEVER_US
 
 
 def after_us(now_us: int, duration_us: int) -> int:

@@ -17,7 +17,7 @@ from gpusquad.core.state.lanes import Lane, lane_of
 from gpusquad.core.state.limits import headroom
 from gpusquad.core.state.policies import Policies
 from gpusquad.core.state.queue import PendingJob, Queue
-from gpusquad.core.state.runs import NEVER_US, Run, Runs, after_us, predicted_end_us
+from gpusquad.core.state.runs import FOREVER_US, NEVER_US, Run, Runs, after_us, predicted_end_us
 from gpusquad.core.state.timeline import Pin, Reservation, Timeline
 from gpusquad.model.cluster import Cluster, ForeignUsage, MaintenanceWindow, Outage
 from gpusquad.model.interference import Rate
@@ -62,6 +62,11 @@ class SchedulerState:
         """Pending job -> the cards kept for it, because a guest outlived its time or the reserved start has passed."""
         self.committed_us: dict[str, int] = {}
         """Pending job -> the start that its first reservation promised. Later jobs cannot move it."""
+        self.startless_us: dict[str, int] = {}
+        """Pending job -> since when it has not fitted on what is in service, although a start was promised to it."""
+        self.places_us: dict[str, int] = {}
+        """Pending job -> when it got the first reservation. It keeps its place from then on where the order policy
+        decides by turns. Also noted where keys never change, for the case that the policies change."""
         self.first_reserved_us: dict[str, int] = {}
         self.delayed_starts: list[tuple[str, int, int, str]] = []
         self.replan_cause = ""
@@ -128,7 +133,9 @@ class SchedulerState:
         return sorted((w.job for w in self.queue), key=lambda job: (job.eligible_us, job.id))
 
     def key(self, job: Job) -> tuple:
-        return self.policies.order.key(job, self)
+        """The key of the order policy. With turns, first since when the job has kept its place."""
+        key = self.policies.order.key(job, self)
+        return (self.places_us.get(job.id, FOREVER_US), *key) if self.policies.order.by_turns else key
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -169,6 +176,8 @@ class SchedulerState:
             self.new_jobs.remove(waiting)
         self.pins.pop(job_id, None)
         self.committed_us.pop(job_id, None)
+        self.places_us.pop(job_id, None)
+        self.startless_us.pop(job_id, None)
         return waiting
 
     def withdraw(self, job_id: str) -> None:
@@ -318,6 +327,14 @@ class SchedulerState:
             self._clear_reservations()
             self.reservations_may_advance = True
             self.capacity_changed()
+
+    def keep_place(self, job_id: str, since_us: int) -> None:
+        """Let the job with the first reservation keep its place until it starts."""
+        order = self.policies.order
+        if job_id in self.places_us or not (order.by_turns or order.varies == "never"):
+            return
+        self.places_us[job_id] = since_us
+        self.queue.reposition(self.queue[job_id], self.key)
 
     def _clear_reservations(self) -> None:
         """Drop all reservations, except of jobs for which others are being preempted."""

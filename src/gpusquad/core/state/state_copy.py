@@ -26,6 +26,8 @@ def copy_state(state: SchedulerState) -> SchedulerState:
         "claims",
         "outages",
         "pins",
+        "places_us",
+        "startless_us",
         "committed_us",
         "first_reserved_us",
         "delayed_starts",

@@ -18,6 +18,8 @@ class DominantResourceFairness(OrderPolicy):
     """Tenants with the smallest weighted share of their dominant resource first; their jobs by eligible time."""
 
     varies: ClassVar[Varies] = "with_service"
+    by_turns: ClassVar[bool] = True
+    passes_by: ClassVar[str] = "its tenant holds less now, by weight"
     changes_with_each_start: ClassVar[bool] = True
 
     def key(self, job: Job, view: OrderView) -> tuple:

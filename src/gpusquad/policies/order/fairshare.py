@@ -19,6 +19,8 @@ class FairShare(OrderPolicy):
     """Tenants with the smallest weighted recent usage first. Jobs that waited max_wait_s go before all others."""
 
     varies: ClassVar[Varies] = "with_time"
+    by_turns: ClassVar[bool] = True
+    passes_by: ClassVar[str] = "its tenant has used less lately, by weight"
 
     step_gpu_s: float = 3600.0
     max_wait_s: float = DAY_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.runs import is_foreseeable
 from gpusquad.model.prediction import PRIOR
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
@@ -33,7 +33,7 @@ class Overruns:
         """Record runs whose predicted end the cycle moved later."""
         state = self._context.state
         for job_id, end_us in state.later_ends.items():
-            if job_id in unit.rows and job_id in state.runs and end_us < NEVER_US:
+            if job_id in unit.rows and job_id in state.runs and is_foreseeable(end_us, unit.now_us):
                 self._moved(unit, job_id, end_us, job_id in self._reservations.blamed)
         state.later_ends.clear()
         for job_id in [job_id for job_id in self._reported if job_id not in unit.rows]:

@@ -23,6 +23,7 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, car
     with context.database.read() as connection:
         rows = jobs.unfinished(connection)
         made = forecasts.open_promises(connection) | promises.open_promises(connection)
+        since_us = promises.open_since(connection)
     state = SchedulerState(cluster, policies, rate=rate)
     state.now_us, state.resizes = context.clock.now_us(), False
     context.driver = Driver(state, carry_out)
@@ -40,6 +41,9 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, car
                 state.committed_us[row.id] = state.first_reserved_us[row.id] = made[row.id]
         elif row.state == JobState.HELD:
             holds.watch(row)
+    first = next((job_id for job_id in since_us if job_id in state.queue), None)
+    if first is not None:
+        state.keep_place(first, since_us[first])
     _settle_dependencies(context, holds)
     _recall_claims(context)
     return recovered

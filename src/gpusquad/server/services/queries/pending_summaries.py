@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gpusquad.core.capacity.cluster_arrays import ClusterArrays
-from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.runs import NEVER_US, is_foreseeable
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.timeline import Reservation
 from gpusquad.core.transitions import JobState
@@ -46,7 +45,7 @@ class PendingSummaries:
         for job_id in job_ids:
             if job_id not in state.queue:
                 continue
-            reservation = _reserved(state.timeline.reservations.get(job_id), state.space.fixed)
+            reservation = _reserved(state.timeline.reservations.get(job_id), state)
             eta_us = None if plan is None else plan.eta(job_id).start_us
             if eta_us is None and reservation is not None:
                 eta_us = reservation.start_us
@@ -58,7 +57,7 @@ class PendingSummaries:
 
 def reservations_of(state: SchedulerState) -> dict[str, ReservedStart]:
     """Of all pending jobs."""
-    found = ((job_id, _reserved(one, state.space.fixed)) for job_id, one in state.timeline.reservations.items())
+    found = ((job_id, _reserved(one, state)) for job_id, one in state.timeline.reservations.items())
     return {job_id: reserved for job_id, reserved in found if reserved is not None}
 
 
@@ -77,11 +76,11 @@ def _cure(text: str, row: JobRow) -> str:
     return "release it" if "held by" in text else "wait"
 
 
-def _reserved(reservation: Reservation | None, fixed: ClusterArrays) -> ReservedStart | None:
-    if reservation is None or reservation.start_us >= NEVER_US:
+def _reserved(reservation: Reservation | None, state: SchedulerState) -> ReservedStart | None:
+    if reservation is None or not is_foreseeable(reservation.start_us, state.now_us):
         return None
     nodes: tuple[str, ...] = ()
     if reservation.placement is not None:
-        nodes = tuple(seat.node for seat in seats_of(reservation.job, reservation.placement, fixed))
+        nodes = tuple(seat.node for seat in seats_of(reservation.job, reservation.placement, state.space.fixed))
     latest_us = reservation.first_us if reservation.first_us < NEVER_US else reservation.start_us
     return ReservedStart(reservation.start_us, max(reservation.start_us, latest_us), nodes)
