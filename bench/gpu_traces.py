@@ -51,7 +51,7 @@ NODE_GPUS = 8
 RUNS = ("fifo", "easy naive", f"{FIFO} online", f"{FREE} online", f"{FIFO} exact", f"{FREE} exact")
 HONEST = frozenset({"history", "prior", "none"})
 """Sources that use no future end. The prior is learned from the past runs of all jobs. Quantiles of Philly are shipped
-with it and count for half a run, on Philly too."""
+with it and count for 40 runs, less those seen, on Philly too."""
 
 
 @dataclass(frozen=True)

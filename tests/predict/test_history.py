@@ -60,6 +60,13 @@ def test_prior_moves_to_the_runs_of_all_owners():
     assert prediction.at(0.5) == pytest.approx(60 * S, rel=0.3)
 
 
+@pytest.mark.parametrize("runs", [1, 5, 8])
+def test_a_handful_of_short_runs_of_others_does_not_make_everybody_short(runs: int):
+    """The word of a job without an estimate is a low quantile; of a new service, three minutes."""
+    seen = trained_on(History(), [2] * runs, user="somebody", tenant="theirs")
+    assert seen.predict(job()).at(0.3) > 45 * S
+
+
 def test_few_runs_of_the_owner_are_not_yet_a_history():
     history = trained_on(History(), [60] * 2)
     assert history.predict(job()).source == PRIOR

@@ -31,6 +31,9 @@ _ROWS = len(KINDS) + 1
 _ROW_INDEX = np.arange(_ROWS)[:, None] * (len(_STEPS) + 1)
 _SHIPPED_RUNS = 0.5
 """Number of runs that the shipped prior counts for."""
+_SHIPPED_AT_FIRST = 40
+"""The same for jobs of which nothing is known, less the runs that were seen. Otherwise a handful of short tests of one
+user would make the run times of all others look short."""
 _PART_RUNS, _UNSEEN, _UNSEEN_OVERRUN = 0.5, 0.05, 0.3
 """Number of runs that the default hazards by the used fraction of the estimate count for, and these hazards below and
 above the estimate. Few jobs take many times as long as estimated, so cut runs of others must not make that likely."""
@@ -116,7 +119,8 @@ class History(OnlinePredictor):
         self._owners.submitted(job)
         known = max(self._count(name, features) for name in ("owner", "tenant", *_SAME_NAME))
         if job.estimate_us is None and not known:
-            return shares(self._base_hazards(job, np.zeros(COUNT)), self._last_bin(job)), PRIOR, 0.0
+            shipped_runs = max(_SHIPPED_RUNS, _SHIPPED_AT_FIRST - self.runs)
+            return shares(self._base_hazards(job, np.zeros(COUNT), shipped_runs), self._last_bin(job)), PRIOR, 0.0
         hazards = self._predict_groups(job, features).hazards
         part = shares(hazards, self._last_bin(job))
         if job.estimate_us is None and known < _FEW:
@@ -187,12 +191,12 @@ class History(OnlinePredictor):
         steps = (error * groups.odds[:, :known]).ravel()
         self._weights -= self.rate * np.bincount(groups.trust[:, :known].ravel(), steps, len(self._weights))
 
-    def _base_hazards(self, job: Job, reached: Floats) -> Floats:
+    def _base_hazards(self, job: Job, reached: Floats, shipped_runs: float = _SHIPPED_RUNS) -> Floats:
         """The widest group: by the used fraction of the estimate, if the job has one."""
         if job.estimate_us is None:
             reached += self._all_reached
-            shipped = _SHIPPED_RUNS * shipped_hazards(job)
-            return (self._all_ended + shipped) / (self._all_reached + _SHIPPED_RUNS)
+            shipped = shipped_runs * shipped_hazards(job)
+            return (self._all_ended + shipped) / (self._all_reached + shipped_runs)
         first = COUNT - 1 - bin_of(job.estimate_us)
         window = slice(first, first + COUNT)
         reached += self._part_reached[window]
