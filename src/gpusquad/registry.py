@@ -177,7 +177,17 @@ def _meant(value: object, text: str, field: str) -> object:
 def _parameters(cls: type) -> tuple[Parameter, ...]:
     if not dataclasses.is_dataclass(cls):
         return ()
-    return tuple(Parameter(f.name, str(f.type), f.default) for f in dataclasses.fields(cls) if f.init)
+    hints = typing.get_type_hints(cls)
+    return tuple(
+        Parameter(f.name, _type_text(f.type, hints[f.name]), f.default) for f in dataclasses.fields(cls) if f.init
+    )
+
+
+def _type_text(written: object, hint: Any) -> str:
+    """The type as written in the file. Choices are spelled out, also if the file has a name for them."""
+    if typing.get_origin(hint) is typing.Literal:
+        return f"Literal[{', '.join(repr(choice) for choice in typing.get_args(hint))}]"
+    return str(written)
 
 
 def _typed(text: str, hint: Any, field: str) -> object:

@@ -24,6 +24,7 @@ def test_every_policy_is_listed_with_its_summary_and_parameters():
         assert one.name in shown
         assert one.summary, f"{one.kind} {one.name} has no docstring"
     assert "backfill=order (order | shortest | merit)" in shown
+    assert "binds=always (always | overstayed | never)" in shown  # its choices have a name of their own in the code
     assert all(mode in shown for mode in mode_names())
 
 
