@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 
 import pytest
 
 from gpusquad.model.reasons import ReasonCode
 from gpusquad.server.services.runtime.observer import Observer
-from tests.server.services.world import SECOND_US, World
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow
+from tests.server.services.world import ADA, SECOND_US, World
 
 ESTIMATE_S, RUN_S, FIRST_S = 300, 1200, 600
 
@@ -81,3 +84,31 @@ def test_true_delay_of_the_head_is_observed(tmp_path) -> None:
     start(world)
     play(world, FIRST_S + RUN_S)
     assert delays.seen_s[0] == 2 + RUN_S - FIRST_S
+
+
+@pytest.mark.parametrize("restart_every", [0, 3])
+def test_reserved_head_of_a_heavy_tenant_is_not_passed_in_turns(tmp_path, restart_every: int) -> None:
+    """Jobs of a light tenant come after its reservation was made."""
+    world = World(tmp_path, "1x8", mode="fair")
+    with world.database.write() as c:
+        for name in ("heavy", "light"):
+            people.put_tenant(c, TenantRow(name))
+    world.scheduler = world.make()
+    heavy, light = replace(ADA, tenant="heavy"), replace(ADA, tenant="light")
+    world.engine.run_us = dict.fromkeys(("before", "head", "light"), FIRST_S * SECOND_US)
+    world.submit(heavy, name="before", gpus=8, estimate=FIRST_S)
+    world.at(0)
+    head = world.submit(heavy, name="head", gpus=8, estimate=FIRST_S)
+    world.at(SECOND_US)
+    for i in range(12):
+        world.clock.at_us = (500 + i) * SECOND_US
+        world.submit(light, name="light", gpus=4, estimate=FIRST_S)
+        world.at(world.clock.at_us)
+        if restart_every and i % restart_every == 0:
+            world.scheduler = world.make()
+            for job_id, attempt in world.engine.recovered:
+                assert (job_id, attempt) in world.engine.running
+            world.settle()
+    assert world.scheduler._context.state.queue.at(0).job.id == head
+    world.at(FIRST_S * SECOND_US)
+    assert world.state(head) in ("starting", "running")
