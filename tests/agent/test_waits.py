@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -43,6 +44,8 @@ PROGRAMS = {
         "event loop": "import asyncio; asyncio.run(asyncio.Event().wait())",
         "lock of a file that it holds itself": "import fcntl, tempfile; name = tempfile.mktemp()\n"
                 "a, b = open(name, 'w'), open(name, 'w'); fcntl.flock(a, 2); fcntl.flock(b, 2)",
+        "lock of workers that were spawned": "import multiprocessing as m; lock = m.get_context('spawn').Lock()\n"
+                                             "lock.acquire(); lock.acquire()",
         "manager": "import multiprocessing as m, threading\nmanager = m.Manager(); lock = threading.Lock()\n"
                    "lock.acquire(); lock.acquire()",
         "sleep for ever": "import time; time.sleep(1e9)",
@@ -66,10 +69,6 @@ PROGRAMS = {
                            "s.UDPServer(('127.0.0.1', 0), s.BaseRequestHandler).serve_forever()",
         "news of the kernel": "import socket; s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)\n"
                               "s.bind((0, 1)); s.recv(1)",
-        "message queue": "import ctypes; libc = ctypes.CDLL(None); b = ctypes.create_string_buffer(99)\n"
-                         "q = libc.msgget(0, 0o600); signal = libc.msgrcv(q, b, 10, 0, 0)",
-        "semaphore": "import ctypes; libc = ctypes.CDLL(None); q = libc.semget(0, 1, 0o600)\n"
-                     "libc.semop(q, bytes([0, 0, 255, 255, 0, 0]), 1)",
     },
     "sleeping": {
         "sleep": "import time; time.sleep(3600)",
@@ -208,13 +207,32 @@ def test_connection_to_a_program_on_the_same_machine_is_a_wait_for_it(start: Sta
         assert kind_of(pid, "outside") == "outside"
 
 
-def test_lock_that_another_program_holds_is_a_wait_for_it(start: Start, tmp_path: Path):
+@pytest.mark.parametrize("lock", ["flock", "lockf"])
+def test_lock_that_another_program_holds_is_a_wait_for_it(start: Start, tmp_path: Path, lock: str):
     import fcntl
 
     with open(tmp_path / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        pid = start(f"import fcntl; fcntl.flock(open({str(tmp_path / 'lock')!r}), fcntl.LOCK_EX)")
+        getattr(fcntl, lock)(file, fcntl.LOCK_EX)
+        pid = start(f"import fcntl; fcntl.{lock}(open({str(tmp_path / 'lock')!r}, 'w'), fcntl.LOCK_EX)")
         assert kind_of(pid, "outside") == "outside"
+
+
+def test_message_that_another_program_may_send_is_a_wait_for_it(start: Start):
+    libc = ctypes.CDLL(None)
+    messages, semaphores = libc.msgget(0, 0o600), libc.semget(0, 1, 0o600)
+    named = f"/gpusquad-test-{os.getpid()}".encode()
+    begin = "import ctypes; libc = ctypes.CDLL(None); libc.sem_open.restype = ctypes.c_void_p\n"
+    try:
+        for call in (
+            f"libc.msgrcv({messages}, ctypes.create_string_buffer(99), 10, 0, 0)",
+            f"libc.semop({semaphores}, bytes([0, 0, 255, 255, 0, 0]), 1)",
+            f"libc.sem_wait(ctypes.c_void_p(libc.sem_open({named!r}, {os.O_CREAT}, 0o600, 0)))",
+        ):
+            assert kind_of(start(begin + call), "outside") == "outside", call
+    finally:
+        libc.msgctl(messages, 0, None)
+        libc.semctl(semaphores, 0, 0)
+        libc.sem_unlink(named)
 
 
 def test_unix_sockets_of_a_gang_may_be_for_its_other_tasks(start: Start):

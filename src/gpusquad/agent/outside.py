@@ -24,11 +24,14 @@ _OUTSIDE_INODES = {
     "[io_uring]": "input or output", "[userfaultfd]": "another process", "[perf_event]": "events",
 }  # fmt: skip
 MESSAGES = ("wait_for_partner", "fifo", "do_msg", "do_semtimedop", "wq_sleep")
-_LOCKS = ("locks_lock", "flock", "posix_lock")
+_LOCKS = ("locks_lock", "flock", "posix_lock", "fcntl_setlk")
 """Parts of the names of kernel functions: those wait for an open or a message, these for a lock."""
 _OWN_DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/null", "/dev/zero", "/dev/dri/")
 _OWN_SOCKETS = ("@cuda-uvmfd-", "@tmp/nccl-", "@/tmp/nccl-", "/pymp-", "torch-shm-dir", "-mps", "/mps")
 """Parts of the names of sockets that CUDA, NCCL, MPS and ``multiprocessing`` open for themselves."""
+_SHARED_MEMORY = "/dev/shm/"
+_OWN_MEMORY = ("sem.mp-", "sem.loky-", "psm_", "torch_", "nccl-")
+"""Starts of the names that ``multiprocessing``, joblib, PyTorch and NCCL give to memory of their own."""
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "devtmpfs", "overlay", "zfs", "f2fs"})
 """File systems whose files can be looked at without waiting for a server."""
 
@@ -127,16 +130,27 @@ class OutsideReader:
         return found
 
     def _of_shared_memory(self, pid: int, call: WaitCall) -> OutsideWait | None:
-        """Another program can open memory that has a name. Semaphores of ``multiprocessing`` have none any more."""
+        """Another program can open memory that has a name."""
         for line in self._text(pid, "maps").splitlines():
             words = line.split(maxsplit=5)
             start, _, end = words[0].partition("-")
             if not int(start, 16) <= call.arguments[0] < int(end, 16):
                 continue
-            name = words[5] if len(words) > 5 else ""
-            own = "s" not in words[1] or not name.startswith("/") or name.endswith("(deleted)")
-            return None if own or name == "/dev/zero" else OutsideWait(f"shared memory {name}")
+            name = words[5] if len(words) > 5 and "s" in words[1] else ""
+            if name.startswith(_SHARED_MEMORY):
+                name = self._shared_name(pid, int(words[4]))
+            own = not name.startswith("/") or name.endswith("(deleted)") or name == "/dev/zero"
+            return None if own else OutsideWait(f"shared memory {name}")
         return None
+
+    def _shared_name(self, pid: int, inode: int) -> str:
+        """A semaphore is created under another name, which is what its creator shows for ever."""
+        try:
+            with os.scandir(f"{self._proc}/{pid}/root{_SHARED_MEMORY}") as entries:
+                names = [entry.name for entry in entries if entry.inode() == inode]
+        except OSError:
+            return _SHARED_MEMORY
+        return next((_SHARED_MEMORY + name for name in names if not name.startswith(_OWN_MEMORY)), "")
 
     # -- a file ------------------------------------------------------------------------------------------------------
 

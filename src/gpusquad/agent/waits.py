@@ -24,6 +24,7 @@ _FUNCTIONS: tuple[tuple[str, str], ...] = (
     ("hrtimer_nanosleep", "sleeping"), ("do_nanosleep", "sleeping"), ("common_nsleep", "sleeping"), ("futex", "lock"),
     ("do_wait", "child"), *((part, "message") for part in MESSAGES), ("pipe", "pipe"), ("unix_stream", "pipe"),
     ("unix_wait", "pipe"), ("flock", "pipe"), ("posix_lock", "pipe"), ("locks_lock", "pipe"),
+    ("fcntl_setlk", "pipe"),
     ("do_poll", "poll"), ("poll_schedule", "poll"), ("do_select", "poll"),
     ("do_sys_poll", "poll"), ("ep_poll", "poll"), ("do_epoll", "poll"), ("eventfd", "poll"), ("sk_wait", "socket"),
     ("wait_woken", "socket"), ("inet_csk_accept", "socket"), ("skb_wait", "socket"), ("skb_recv", "socket"),
