@@ -184,8 +184,10 @@ def test_all_pages_agree_in_every_second_of_a_busy_hour(tmp_path: Path, monkeypa
     monkeypatch.setattr("gpusquad.server.services.queries.queries.REASONS_S", 1e9)
     hour, draw = BusyHour(tmp_path, seed=27), Random(1)
     most_pending = 0
+    learned = 0
     for number in range(HOUR_S):
         hour.second(number)
+        hour.scheduler.queries.keep_first_forecasts()
         state = hour.scheduler.context.state
         pending = len(state.queue)
         if number % 60 == 0:
@@ -195,6 +197,9 @@ def test_all_pages_agree_in_every_second_of_a_busy_hour(tmp_path: Path, monkeypa
         if number % 12 == 0:
             check_api(hour, draw)
         most_pending = max(most_pending, pending)
+        ranges = hour.scheduler.context.starts.at(hour.clock.at_us)
+        learned += ranges.high_us("a", hour.clock.at_us, hour.clock.at_us) is not None
     assert most_pending > 5, "the hour is busy"
+    assert learned > HOUR_S / 4, "P90 starts come from past ones"
     assert min(hour.updates, hour.cancels, hour.drains) > 2
     hour.rig.database.close()

@@ -78,7 +78,7 @@ class QueueEntry:
     code: str
     message: str
     eta_high_us: int | None = None
-    """Start if every gang runs for the high quantile of its predicted time."""
+    """P90 of the start. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.store import start_forecasts
-from tests.server.services.world import SECOND_US, World
+from tests.server.services.world import ADA, SECOND_US, World
 
 
 @pytest.fixture
@@ -62,3 +62,46 @@ def test_forecasts_that_nobody_asked_for_do_not_bind_after_a_restart(world: Worl
     world.scheduler = world.make()
     world.settle()
     assert world.scheduler.context.state.committed_us.get(waits) == before.get(waits)
+
+
+def test_forecasts_count_for_later_ones_after_a_restart(world: World) -> None:
+    for number in range(20):
+        began_us = world.clock.at_us
+        submit(world, f"ahead{number}", 100, 100)
+        submit(world, f"waits{number}", 50, 50)
+        keep(world)
+        world.at(began_us + 100 * SECOND_US)
+        world.at(began_us + 3600 * SECOND_US)
+    submit(world, "ahead", 1000, 1000)
+    waits = submit(world, "waits", 50, 50)
+    keep(world)
+    now_us = world.clock.at_us
+    log = world.scheduler.context.starts
+    before = log.at(now_us).high_us("default", now_us, now_us + 100 * SECOND_US)
+    assert before == now_us + 100 * SECOND_US, "every start was on time"
+    assert log.open == {waits}
+    world.scheduler = world.make()
+    log = world.scheduler.context.starts
+    assert log.at(now_us).high_us("default", now_us, now_us + 100 * SECOND_US) == before
+    assert log.open == {waits}
+
+
+def test_job_that_its_user_held_gets_another_forecast(world: World) -> None:
+    submit(world, "ahead", 100, 1000)
+    waits = submit(world, "waits", 50, 50)
+    keep(world)
+    call = world.scheduler.context.loop.call
+    world.scheduler.context.loop.call = lambda item: item()  # type: ignore[method-assign]
+    world.scheduler.hold(waits, ADA)
+    world.settle()
+    keep(world)
+    assert world.scheduler.context.starts.open == frozenset()
+    world.at(500 * SECOND_US)
+    world.scheduler.release(waits, ADA)
+    world.scheduler.context.loop.call = call  # type: ignore[method-assign]
+    world.settle()
+    keep(world)
+    world.at(1000 * SECOND_US)
+    world.settle()
+    [row] = rows(world)
+    assert (row.job_id, row.made_us) == (waits, 500 * SECOND_US), "the time in which it was held is not a wait"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusquad.predict.start_calibration import StartRange
 from gpusquad.server.services.queries.plan_forecast import PlanForecaster, planned
 from tests.server.services.world import SECOND_US, World
 
@@ -77,5 +78,5 @@ def test_jobs_beyond_the_replayed_steps_are_counted_as_unknown(world: World, mon
     for _ in range(4):
         world.submit(gpus=4, count=2, estimate=100)
     world.settle()
-    plan = planned(world.scheduler.context.copy())
+    plan = planned(world.scheduler.context.copy(), StartRange())
     assert (len(plan.runs), plan.unknown) == (1, 2)

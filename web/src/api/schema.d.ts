@@ -3688,7 +3688,7 @@ export interface components {
             start_s: number;
             /**
              * Start High S
-             * @description If every gang runs for the high quantile of its predicted time
+             * @description Start in nine of ten cases; null: not known
              */
             start_high_s: number | null;
             /** End S */

@@ -49,7 +49,7 @@ class PlannedBar(ApiView):
     gpus: int
     position: int
     start_s: float
-    start_high_s: float | None = Field(description="If every gang runs for the high quantile of its predicted time")
+    start_high_s: float | None = Field(description="Start in nine of ten cases; null: not known")
     end_s: float | None
     end_high_s: float | None
     cards: list[str]

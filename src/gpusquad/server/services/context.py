@@ -20,6 +20,7 @@ from gpusquad.core.state.state_copy import copy_state
 from gpusquad.model.codec import job_to_dict
 from gpusquad.model.job import Job
 from gpusquad.server.services.prediction.predictor import JobPrediction, LockedPredictor
+from gpusquad.server.services.prediction.start_log import StartLog
 from gpusquad.server.services.prediction.training import PredictorTraining
 from gpusquad.server.services.runtime.loop import Item, SchedulerLoop
 from gpusquad.server.services.runtime.observer import Observer
@@ -65,6 +66,7 @@ class SchedulerContext:
         self.rows: dict[str, JobRow] = {}
         self.jobs: dict[str, Job] = {}
         self.peaks = Peaks()
+        self.starts = StartLog()
         self.estimating: frozenset[str] = frozenset()
         """Jobs whose estimator runs."""
         self.listeners: list[Listener] = []

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gpusquad.core.explain.forecast import promised_us
-from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.runs import NEVER_US, is_foreseeable
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
@@ -42,11 +42,12 @@ class ReservationLog:
         """Words of the causes reported in this pass; they include the ids of jobs that delay others."""
 
     def restore(self, promised: Mapping[str, int]) -> None:
-        """Promises made before a restart are not recorded again."""
+        """Promises and forecasts made before a restart are not recorded again."""
         self._promised.update(promised)
         attempts = {job_id: row.attempt for job_id in promised if (row := self._context.rows.get(job_id)) is not None}
         with self._context.database.read() as c:
             reported = events.attempts_with(c, LATE, list(attempts))
+            self._context.starts.restore(c)
         self._late |= {job_id for job_id, attempt in reported if attempts[job_id] == attempt}
 
     def record(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
@@ -59,7 +60,7 @@ class ReservationLog:
         state.delayed_starts.clear()
         self.blamed.clear()
         for job_id, reservation in state.timeline.reservations.items():
-            if reservation.start_us < NEVER_US and job_id in unit.rows:
+            if is_foreseeable(reservation.start_us, unit.now_us) and job_id in unit.rows:
                 why = causes.get(job_id, state.last_replan_cause)
                 self._reserved(unit, job_id, reservation.start_us, why)
         self._withdraw(unit)
@@ -114,7 +115,7 @@ class ReservationLog:
         reservation = self._context.state.timeline.reservations.get(job_id)
         start_us = reservation.start_us if reservation is not None else NEVER_US
         text = f"was to start by {instant(by_us)}"
-        if start_us < NEVER_US:
+        if is_foreseeable(start_us, unit.now_us):
             text += f", now expected at {instant(start_us)}"
         cause = self._delays.largest(job_id)
         data = {"before_us": by_us, "start_us": start_us if start_us < NEVER_US else None}
@@ -128,6 +129,7 @@ class ReservationLog:
         unit.writes.append(lambda c: forecasts.settle(c, job_id, unit.now_us))
         self._late.discard(job_id)
         unit.writes.append(lambda c: start_forecasts.settle(c, job_id, unit.now_us))
+        self._context.starts.settle(job_id, unit.now_us)
         promised = self._promised.pop(job_id, None)
         if promised is not None:
             self._delays.moved(unit, self._context.state, job_id, unit.now_us, promised, why)

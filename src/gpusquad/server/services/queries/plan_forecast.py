@@ -18,12 +18,13 @@ import structlog
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.explain import explain
 from gpusquad.core.explain.forecast import Eta, Replay
-from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.runs import NEVER_US, is_foreseeable
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import Reason
 from gpusquad.model.units import US_PER_S
+from gpusquad.predict.start_calibration import StartRange
 from gpusquad.server.answers import EndAnswer
 from gpusquad.server.services.context import SchedulerContext
 
@@ -43,7 +44,7 @@ REASONS_US = US_PER_S
 REST = 20.0
 """Pause after such a forecast, as a multiple of its CPU time, to use a small part of one core."""
 RANGE_S = 0.5
-"""If one replay takes longer than this, the second one for the P90 start is skipped."""
+"""If one replay takes longer than this, there is no second one for P90 starts that past starts do not give."""
 FIRST_S = 0.5
 """Longest wait of a caller for the first forecast."""
 _log = structlog.get_logger("gpusquad.plan_forecast")
@@ -81,7 +82,7 @@ class PlannedRun:
     position: int
     start_us: int
     high_us: int | None
-    """Start if every gang runs for the high quantile of its predicted time."""
+    """P90 of the start: see `high_starts`. None: unknown."""
     end_us: int | None
     end_high_us: int | None
     cards: tuple[str, ...]
@@ -99,6 +100,8 @@ class PlanForecast:
     """Job to the start that was promised to it first."""
     version: int = -1
     """Pass of the scheduler after which it was made."""
+    ranges: StartRange = field(default_factory=StartRange)
+    """What past starts say of these."""
     further: dict[str, Eta] = field(default_factory=dict)
     """Starts after the last replay step, of jobs that somebody asked for."""
 
@@ -182,7 +185,7 @@ class PlanForecaster:
         plan, state = self.current(), self.reasons().state
         with self._computing:
             if job_id not in plan.starts and job_id not in plan.further and job_id in state.queue:
-                plan.further[job_id] = explain.when(state, job_id, DEEP_STEPS)
+                plan.further[job_id] = further(state, job_id, plan.ranges)
         return plan.at_us, plan.eta(job_id)
 
     def latest(self) -> PlanForecast | None:
@@ -205,14 +208,15 @@ class PlanForecaster:
             return {
                 run.job.id: EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.prediction.source)
                 for run in runs
-                if run.end_us < NEVER_US
+                if is_foreseeable(run.end_us, self._context.state.now_us)
             }
 
     def reservations(self) -> list[PlannedReservation]:
         """In the order of the queue."""
         with self._context.lock:
             state = self._context.state
-            known = [one for one in state.timeline.reservations.values() if one.start_us < NEVER_US]
+            reservations = state.timeline.reservations.values()
+            known = [one for one in reservations if is_foreseeable(one.start_us, state.now_us)]
             return [
                 PlannedReservation(
                     _owner(one.job), one.start_us, max(one.start_us, _known(one.first_us) or 0), _known(one.end_us),
@@ -258,45 +262,68 @@ class PlanForecaster:
     def _refresh(self) -> None:
         began_s = time.thread_time()
         reasons = self.reasons()
-        plan = planned(reasons.state) if len(reasons.state.queue) <= MAX_PENDING else PlanForecast(reasons.state.now_us)
+        state, ranges = reasons.state, self._context.starts.at(reasons.state.now_us)
+        plan = planned(state, ranges) if len(state.queue) <= MAX_PENDING else PlanForecast(state.now_us, ranges=ranges)
         self._plan = replace(plan, version=reasons.version)
         self._cpu_s = time.thread_time() - began_s
         self._not_before_s = time.monotonic() + REST * self._cpu_s
         self._first.set()
 
 
-def planned(state: SchedulerState, range_s: float | None = None) -> PlanForecast:
-    """All pending jobs of this state, replayed with the median of all run times, and with the high quantile if the
-    first replay took at most ``range_s`` (default: `RANGE_S`)."""
+def planned(state: SchedulerState, ranges: StartRange, range_s: float | None = None) -> PlanForecast:
+    """All pending jobs of this state, replayed with the median of all run times. P90 starts are those of ``ranges``. If
+    it knows too little, they come from a second replay, unless the first took longer than ``range_s`` (default:
+    `RANGE_S`)."""
     waiting = list(state.queue)
     if not waiting:
-        return PlanForecast(state.now_us)
+        return PlanForecast(state.now_us, ranges=ranges)
     pending = {one.job.id for one in waiting}
     began_s, most_s = time.thread_time(), RANGE_S if range_s is None else range_s
     mid = Replay(state, "mid")
     mid.run(pending, STEPS)
-    high_starts = _high_starts(state, pending) if time.thread_time() - began_s <= most_s else {}
+    may_replay = time.thread_time() - began_s <= most_s
+    highs = high_starts(state, mid, pending, STEPS if may_replay else 0, ranges)
     runs: list[PlannedRun] = []
     for position, one in enumerate(waiting, 1):
         start_us = mid.started.get(one.job.id)
         if start_us is None:
             continue
-        high_us = high_starts.get(one.job.id)
-        # Longer runs can let a gang start earlier, so the P90 start is bounded.
-        high_us = None if high_us is None else max(start_us, high_us)
+        high_us = highs.get(one.job.id)
         runs.append(PlannedRun(
             _owner(one.job), position, start_us, high_us, _known(start_us + one.prediction.mid_us),
             None if high_us is None else _known(high_us + one.prediction.high_us),
             _cards(mid.placed.get(one.job.id), state.space.fixed),
         ))  # fmt: skip
-    return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs), mid.reserved_us)
+    return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs), mid.reserved_us, ranges=ranges)
 
 
-def _high_starts(state: SchedulerState, pending: Set[str]) -> dict[str, int]:
-    """Starts if every gang runs for the high quantile of its predicted time."""
-    replay = Replay(state, "high")
-    replay.run(pending, STEPS)
-    return replay.started
+def further(state: SchedulerState, job_id: str, ranges: StartRange) -> Eta:
+    """Forecast of one start by a longer replay."""
+    mid = Replay(state, "mid")
+    mid.run({job_id}, DEEP_STEPS)
+    highs = high_starts(state, mid, {job_id}, DEEP_STEPS, ranges)
+    return Eta(mid.started.get(job_id), highs.get(job_id), mid.reserved_us.get(job_id))
+
+
+def high_starts(state: SchedulerState, mid: Replay, jobs: Set[str], steps: int, ranges: StartRange) -> dict[str, int]:
+    """P90 of the starts in a replay of medians: by how much past starts differed from such forecasts. Where too little
+    is known of past starts, the start if every gang runs for the high quantile of its predicted time, which is a joint
+    worst case. 0 steps: without these."""
+    found: dict[str, int] = {}
+    unknown: dict[str, int] = {}
+    for job_id in jobs & mid.started.keys():
+        start_us = mid.started[job_id]
+        high_us = ranges.high_us(state.queue[job_id].job.tenant, state.now_us, start_us)
+        if high_us is None:
+            unknown[job_id] = start_us
+        elif is_foreseeable(high_us, state.now_us):
+            found[job_id] = high_us
+    if unknown and steps:
+        replay = Replay(state, "high")
+        replay.run(unknown.keys(), steps)
+        # Longer runs can let a gang start earlier, so the P90 start is bounded.
+        found |= {job_id: max(us, replay.started[job_id]) for job_id, us in unknown.items() if job_id in replay.started}
+    return found
 
 
 def _owner(job: Job) -> BarOwner:

@@ -13,7 +13,7 @@ from gpusquad.core.explain import explain
 from gpusquad.core.explain.passed import passed_by
 from gpusquad.core.state.limits import over_limit
 from gpusquad.core.state.queue import PendingJob
-from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.runs import NEVER_US, is_foreseeable
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState
 from gpusquad.model.job import Job
@@ -65,9 +65,10 @@ class QueryService:
         """Forecast of the whole plan, for the queue table, summaries and the timeline."""
         self._forecasts: deque[ForecastRow] = deque(maxlen=MAX_FORECASTS)
         """Given to callers and not stored yet."""
-        self._first: dict[str, StartForecastRow] = {}
-        """First forecasts of pending jobs that are judged later."""
         self._unstored: deque[StartForecastRow] = deque(maxlen=MAX_FORECASTS)
+        """First forecasts of pending jobs that are judged later."""
+        self._withdrawn: deque[str] = deque()
+        """Jobs that left the queue without a start."""
 
     def why(self, job_id: str) -> WhyAnswer:
         row = self._context.rows.get(job_id)
@@ -164,15 +165,19 @@ class QueryService:
         plan = self.forecaster.latest()
         if plan is None:
             return
+        log = self._context.starts
         with self._context.lock:
             pending = {waiting.job.id for waiting in self._context.state.queue if waiting.attempt == 0}
-        self._first = {job_id: row for job_id, row in self._first.items() if job_id in pending}
-        for run in plan.runs:
-            if run.owner.id in pending and run.owner.id not in self._first:
-                row = StartForecastRow(run.owner.id, run.owner.tenant, plan.at_us, run.start_us, run.high_us)
-                self._first[row.job_id] = row
-                self._unstored.append(row)
-        if self._unstored:
+            known = log.open
+            new, gone = pending - known, known - pending
+            log.forget(gone)
+            for run in plan.runs:
+                if run.owner.id in new:
+                    row = StartForecastRow(run.owner.id, run.owner.tenant, plan.at_us, run.start_us, run.high_us)
+                    log.made(row, run.owner.user)
+                    self._unstored.append(row)
+        self._withdrawn += gone
+        if self._unstored or self._withdrawn:
             self._context.loop.post(lambda: None)  # a pass stores them
 
     def record_forecasts(self, unit: UnitOfWork) -> None:
@@ -182,6 +187,9 @@ class QueryService:
             row = self._forecasts.popleft()
             if row.job_id in self._context.state.queue:  # otherwise it has started, and its forecasts were compared
                 unit.writes.append(partial(forecasts.add, row=row))
+        gone = [self._withdrawn.popleft() for _ in range(len(self._withdrawn))]
+        if gone:
+            unit.writes.append(partial(start_forecasts.withdraw, job_ids=gone))
         first = [self._unstored.popleft() for _ in range(len(self._unstored))]
         waiting = [row for row in first if row.job_id in self._context.state.queue]
         if waiting:
@@ -206,7 +214,7 @@ def _entry(state: SchedulerState, waiting: PendingJob, position: int, plan: Plan
     eta = explain.Eta(None, None) if plan is None else plan.eta(job_id)
     reservation = state.timeline.reservations.get(job_id)
     promised_us = eta.promised_us
-    if reservation is not None and reservation.start_us < NEVER_US:
+    if reservation is not None and is_foreseeable(reservation.start_us, state.now_us):
         promised_us = explain.promised_us(state, job_id)
     return QueueEntry(job_id, position, promised_us, eta.start_us, code, message, eta.high_us)
 
