@@ -87,15 +87,17 @@ def test_gang_of_a_faulty_card_is_requeued_after_a_restart(world: World) -> None
     job_id = world.submit(gpus=2)
     world.settle()
     world.engine.slow_to_stop = True
-    world.scheduler.watcher.hear(
-        {"kind": "card_fault", "card": world.scheduler.node_service.cards()[0].id, "cause": "Xid 79"}
-    )
+    card = world.scheduler.node_service.cards()[0].id
+    world.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": "Xid 79"})
     world.settle()
     world.scheduler = world.make()
     world.engine.end(job_id, 0, "stopped")
     world.settle()
     row = world.scheduler.row(job_id)
-    assert (row.state, row.attempt) == ("running", 1)
+    assert (row.state, row.attempt) == ("pending", 1), "the card is still out of use"
+    world.scheduler.node_service.uncordon(card)
+    world.settle()
+    assert world.state(job_id) == "running"
 
 
 def without_the_last_card(cluster: Cluster) -> Cluster:
