@@ -109,6 +109,7 @@ def test_reserved_head_of_a_heavy_tenant_is_not_passed_in_turns(tmp_path, restar
             for job_id, attempt in world.engine.recovered:
                 assert (job_id, attempt) in world.engine.running
             world.settle()
-    assert world.scheduler._context.state.queue.at(0).job.id == head
+    state = world.scheduler._context.state
+    assert (state.queue.at(0).job.id, state.places_us) == (head, {head: SECOND_US})
     world.at(FIRST_S * SECOND_US)
     assert world.state(head) in ("starting", "running")
