@@ -371,7 +371,7 @@ class Storm(RuleBasedStateMachine):
             if not scheduler.queries.unfinished():
                 break
             for row in scheduler.queries.unfinished():
-                if (row.stop or {}).get("how") == "hold":
+                if (row.stop or {}).get("how") in ("hold", "contained"):
                     with suppress(Conflict):  # cancelled meanwhile together with a job it depends on
                         scheduler.release(row.id, ADA)
             for key in sorted(self.engine.running):
