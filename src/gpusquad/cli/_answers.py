@@ -120,7 +120,7 @@ def starts(answer: Plain, now_s: float) -> str:
     """Forecast start: the median, and the P90 if it is at least a minute later."""
     soon_s, late_s = answer.get("start_s"), answer.get("high_s")
     if soon_s is None:
-        return "not known; gpusquad why tells the reason"
+        return f"{UNKNOWN}; gpusquad why tells the reason"
     if soon_s - now_s < 1:
         return "now"
     text = f"{relative(soon_s, now_s)}, at {clock(soon_s, now_s)}"
