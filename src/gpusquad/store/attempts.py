@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sqlalchemy import Connection, Float, case, cast, distinct, func, or_, select, tuple_, update
+from sqlalchemy import Connection, Float, case, cast, delete, distinct, func, or_, select, tuple_, update
 
 from gpusquad.store.rows import insert_all_new, insert_new
 from gpusquad.store.tables import attempts
@@ -45,6 +45,16 @@ class UsageRow:
     tenant: str
 
 
+@dataclass(frozen=True, slots=True)
+class EndedUsage:
+    """GPU time of a tenant's attempts that ended on the same day, or that still run."""
+
+    tenant: str
+    gpu_s: float
+    mean_us: int
+    """When it was used, on average."""
+
+
 def open(c: Connection, row: AttemptRow) -> bool:  # noqa: A001
     """Record that an attempt holds its cards from now on. False if the attempt is already recorded; its row is
     unchanged.
@@ -61,6 +71,12 @@ def close(c: Connection, job_id: str, attempt: int, ended_us: int, how: str, cau
     """Record that an attempt released its cards. False if it was not open; the first recorded end stays."""
     this = (attempts.c.job_id == job_id) & (attempts.c.attempt == attempt) & attempts.c.ended_us.is_(None)
     return c.execute(update(attempts).where(this).values(ended_us=ended_us, how=how, cause=cause)).rowcount > 0
+
+
+def forget(c: Connection, job_id: str, attempt: int) -> None:
+    """Remove an open attempt that never began."""
+    this = (attempts.c.job_id == job_id) & (attempts.c.attempt == attempt) & attempts.c.ended_us.is_(None)
+    c.execute(delete(attempts).where(this))
 
 
 def set_urgent(c: Connection, job_id: str, attempt: int, from_us: int) -> None:
@@ -121,3 +137,21 @@ def usage(
     if tenants is not None:
         query = query.where(attempts.c.tenant.in_(tenants))
     return [UsageRow(*row) for row in c.execute(query)]
+
+
+def usage_by_end(c: Connection, since_us: int, now_us: int, day_us: int) -> list[EndedUsage]:
+    """GPU time of all tenants in one query. A running attempt counts up to now. ``day_us``: attempts that ended within
+    such a time are summed."""
+    end_us = func.coalesce(attempts.c.ended_us, now_us)
+    first_us = case((attempts.c.started_us > since_us, attempts.c.started_us), else_=since_us)
+    held = cast(attempts.c.gpu_milli, Float(53)) * (end_us - first_us) / _MILLI_US_PER_S
+    age_us = now_us - (cast(end_us, Float(53)) + first_us) / 2
+    query = (
+        select(attempts.c.tenant, func.sum(held), func.sum(held * age_us) / func.sum(held))
+        .where(or_(attempts.c.ended_us > since_us, attempts.c.ended_us.is_(None)))
+        .where(end_us > first_us, attempts.c.gpu_milli > 0)
+        .group_by(attempts.c.tenant, (end_us - since_us) // day_us)
+    )
+    return [
+        EndedUsage(tenant, float(gpu_s), now_us - round(float(age_us))) for tenant, gpu_s, age_us in c.execute(query)
+    ]

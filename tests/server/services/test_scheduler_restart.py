@@ -205,3 +205,20 @@ def test_sequence_numbers_continue_after_a_restart(world: World) -> None:
     again = world.make()
     third = again.submit(expand(check({"command": ["true"], "gpus": 1, "estimate": 1})), ADA)[0]
     assert third.sequence > world.scheduler.row(second).sequence
+
+
+def test_usage_that_fair_share_orders_by_survives_a_restart(world: World) -> None:
+    world.engine.run_us = {"old": 2 * 3600 * SECOND_US}
+    world.submit(name="old", gpus=1)
+    world.submit(name="new", gpus=1)
+    world.settle()
+    world.at(2 * 3600 * SECOND_US)
+    world.at(86_400 * SECOND_US)
+    before = _decayed_gpu_s(world)
+    assert before == pytest.approx(26 * 3600, rel=0.1)
+    world.scheduler = world.make()
+    assert _decayed_gpu_s(world) == pytest.approx(before, rel=0.05)
+
+
+def _decayed_gpu_s(world: World) -> float:
+    return world.scheduler._context.state.accounts.view("default", world.clock.now_us()).decayed_gpu_s

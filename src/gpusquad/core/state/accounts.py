@@ -54,7 +54,7 @@ class Accounts:
         self.held: dict[str, TenantUsage] = {}
         self.lane_gpus: dict[str, int] = {}
         self._capacity = (gpus, cpu_milli, memory_bytes)
-        self._half_life_us = half_life_us
+        self.half_life_us = half_life_us
 
     def tenant(self, name: str) -> TenantQuota:
         if name not in self.tenants:
@@ -74,6 +74,12 @@ class Accounts:
         held.cpu_milli += sign * job.cpu_milli
         held.memory_bytes += sign * job.memory_bytes
         self.lane_gpus[lane] = self.lane_gpus.get(lane, 0) + sign * gpus
+
+    def add_past(self, name: str, gpu_us: float, used_us: int, now_us: int) -> None:
+        """Add GPU time that the tenant used around an earlier time."""
+        held = self.of(name)
+        self._bring_up(held, now_us)
+        held.decayed_gpu_us += gpu_us * 0.5 ** (max(0, now_us - used_us) / self.half_life_us)
 
     def view(self, name: str, now_us: int) -> OrderTenant:
         held = self.of(name)
@@ -96,6 +102,6 @@ class Accounts:
         passed = now_us - held.at_us
         if passed <= 0:
             return
-        left = 0.5 ** (passed / self._half_life_us)
-        held.decayed_gpu_us = held.decayed_gpu_us * left + held.gpus * self._half_life_us / math.log(2) * (1 - left)
+        left = 0.5 ** (passed / self.half_life_us)
+        held.decayed_gpu_us = held.decayed_gpu_us * left + held.gpus * self.half_life_us / math.log(2) * (1 - left)
         held.at_us = now_us

@@ -9,12 +9,16 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.interference import Rate
+from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.outcomes import ON_CARDS, STOP_REQUESTED
 from gpusquad.server.services.runtime.records import forecast_of, past_of, placement_of
-from gpusquad.store import forecasts, jobs, promises
+from gpusquad.store import attempts, forecasts, jobs, promises
 from gpusquad.store.jobs import JobRow
+
+_HALF_LIVES = 8
+"""Older usage counts less than half a percent."""
 
 
 def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, carry_out: CarryOut, holds: Holds,
@@ -27,6 +31,7 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, car
     state = SchedulerState(cluster, policies, rate=rate)
     state.now_us, state.resizes = context.clock.now_us(), False
     context.driver = Driver(state, carry_out)
+    _restore_usage(context)
     recovered: list[tuple[str, int]] = []
     for row in rows:
         context.rows[row.id] = row
@@ -47,6 +52,15 @@ def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, car
     _settle_dependencies(context, holds)
     _recall_claims(context)
     return recovered
+
+
+def _restore_usage(context: SchedulerContext) -> None:
+    """Recent usage of tenants, by which fair share orders. What running gangs have used so far is a part of it."""
+    accounts, now_us = context.state.accounts, context.state.now_us
+    day_us, since_us = accounts.half_life_us // 7, now_us - _HALF_LIVES * accounts.half_life_us
+    with context.database.read() as connection:
+        for used in attempts.usage_by_end(connection, since_us, now_us, day_us):
+            accounts.add_past(used.tenant, used.gpu_s * US_PER_S, used.mean_us, now_us)
 
 
 def _put_back(context: SchedulerContext, row: JobRow) -> None:
