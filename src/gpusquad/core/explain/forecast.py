@@ -39,7 +39,7 @@ class Eta:
 
     start_us: int | None
     high_us: int | None
-    """Start if every run takes its high quantile."""
+    """A late start: learned from past forecasts, or the start if every run takes its high quantile."""
     promised_us: int | None = None
     """Start by its reservation. None: it has none."""
 
