@@ -154,7 +154,8 @@ class ClusterChanged:
 
 @dataclass(frozen=True, slots=True)
 class NodeSetsChanged:
-    """Node sets by the name in ``Request.where``: one flag per node, in cluster order."""
+    """Node sets by the name in ``Request.where``: one flag per node, in cluster order. Either masks alone, or
+    ``NodeSets`` that know what starts change about them."""
 
     allowed: Mapping[str, NDArray[np.bool_]]
 
@@ -298,6 +299,9 @@ class AttemptEnded:
     """Its tasks failed, although it is reported as lost because an owner recreates them."""
     usage: TaskUsage | None = None
     """None: not measured."""
+    is_refused: bool = False
+    """With lost: the engine did not begin, because the cluster has changed since the decision. It counts as no
+    attempt: the job is pending again at once."""
 
 
 Report = AttemptStarted | AttemptEnded

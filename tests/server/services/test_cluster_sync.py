@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gpusquad.core.observed import ClusterObserved, GangFound, TaskLocation
-from gpusquad.core.ports import AttemptEnded
+from gpusquad.core.ports import AttemptEnded, Launch
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Slo
 from gpusquad.model.sharing_params import SharingParams
 from gpusquad.server.notify.feed import NoticeFeed
-from gpusquad.store import inbox, people
+from gpusquad.store import attempts, events, inbox, people
 from gpusquad.store.people import TenantRow, UserRow
 from tests.server.services.test_cluster_submissions import Cluster
 
@@ -140,3 +140,25 @@ def test_nothing_starts_on_a_card_in_the_pass_that_hears_of_its_fault(cluster: C
     cluster.report(GangFound(Job("first", (Role("worker", 1, Request(gpus=2)),))))
     assert cluster.state("first") == "pending"
     assert cluster.engine.launched == []
+
+
+def test_refused_start_is_no_attempt(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """The job starts again at once, as often as the cluster changes, without a loss or a delay."""
+    begin = cluster.engine.launch
+
+    def launch(launch: Launch) -> None:
+        if launch.attempt == 4:
+            begin(launch)
+        else:
+            why = "node n0 is no longer allowed for it"
+            cluster.engine.report(  # type: ignore[operator]
+                AttemptEnded(launch.job_id, launch.attempt, "lost", why, never_started=True, is_refused=True)
+            )
+
+    monkeypatch.setattr(cluster.engine, "launch", launch)
+    cluster.report(GangFound(Job("first", (Role("worker", 1, Request(gpus=1)),))))
+    row = cluster.scheduler.row("first")
+    assert (row.state, row.attempt, row.losses or []) == ("running", 4, [])
+    with cluster.database.read() as c:
+        assert [each.attempt for each in attempts.of_job(c, "first")] == [4]
+        assert {event.kind for event in events.of_job(c, "first")} == {"pending", "starting", "requeued", "running"}

@@ -194,6 +194,9 @@ class Outcomes:
 
     def _ended(self, unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> None:
         verdict = judge_end(row, report)
+        if report.is_refused and JobState(row.state) is S.STARTING:
+            self._refused(unit, row, verdict)
+            return
         ended_us = ended_at_us(unit, row, report)
         unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
         if row.started_us is not None and not report.never_started:
@@ -215,6 +218,13 @@ class Outcomes:
             self._retry_later(unit, row, verdict, result)
         else:
             self._over(unit, row, verdict, result, ended_us)
+
+    def _refused(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> None:
+        """The engine did not begin the attempt. It is forgotten, and the job is pending with its place in the queue."""
+        unit.writes.append(lambda c: attempts.forget(c, row.id, row.attempt))
+        for call in self.on_gone:
+            call(row)
+        self._again(unit, row, verdict, None, is_refused=True)
 
     def _shows_health(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
         """Whether the attempt shows that its program does not damage cards at once."""
@@ -272,10 +282,10 @@ class Outcomes:
         self.finish(unit, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
     def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
-               data: dict[str, Any] | None = None) -> None:  # fmt: skip
+               data: dict[str, Any] | None = None, *, is_refused: bool = False) -> None:  # fmt: skip
         """Return it to the queue with its eligible time and the work its checkpoint kept."""
         context = self._context
-        if verdict.how == "lost" and JobState(row.state) is not S.LOST:
+        if verdict.how == "lost" and JobState(row.state) is not S.LOST and not is_refused:
             row = unit.transition(row.id, S.LOST, "lost", verdict.cause, stop=None)
         kept_us = self._kept_us(unit, row) if verdict.how == "preempted" else 0
         self._leave(unit, row, verdict.how, kept_us)
