@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.model.cluster import ForeignUsage
 from gpusquad.model.job import Job, Request
+from gpusquad.model.node_sets import NodeSets, changed_nodes
 from gpusquad.model.placement import Ints, Placement, ShapePlacement
 from gpusquad.model.share_memory import memory_taken
 from gpusquad.model.units import WHOLE_MILLI
@@ -46,7 +47,7 @@ class Capacity:
         self.node_extra_free = fixed.node_extras.copy()
         self.foreign: dict[int, ForeignUsage] = {}
         """Foreign usage by node."""
-        self.allowed: Mapping[str, NDArray[np.bool_]] = {}
+        self.allowed = NodeSets()
         """``Request.where`` -> allowed nodes. An unknown name allows none."""
         self.idle_total = int(self.node_idle.sum())
         self.all_well = True
@@ -194,8 +195,14 @@ class Capacity:
 
     def set_allowed(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
         """Replace the named sets of allowed nodes."""
-        self.allowed = allowed
-        self._forget_changes()
+        if allowed is self.allowed:
+            return
+        before, self.allowed = self.allowed, NodeSets.of(allowed)
+        changed = changed_nodes(before, self.allowed)
+        if changed is None:
+            self._forget_changes()
+        elif changed.any():
+            self._log_change(np.flatnonzero(changed))
 
     def _card_changed(self, card: int) -> None:
         one = np.array([card], dtype=np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 from gpusquad.core.capacity.capacity import MAX_SHARERS
 from gpusquad.core.capacity.space import Space
 from gpusquad.model.job import Request
+from gpusquad.model.node_sets import NodeSets
 from gpusquad.model.placement import Ints
 from gpusquad.model.units import WHOLE_MILLI
 
@@ -106,7 +107,7 @@ def _lift(space: Space, what: Lifted, closed: Ints) -> Space:
     return free
 
 
-class _Anywhere(dict):
+class _Anywhere(NodeSets):
     """Allows every node for every name."""
 
     def __init__(self, nodes: int) -> None:

@@ -31,12 +31,13 @@ def start_batch(session: CycleSession) -> None:
 
 
 def _front(state: SchedulerState) -> list[PendingJob]:
-    """Pending jobs with shares before the first other job. None where limits or reservations decide job by job."""
+    """Pending jobs with shares before the first other job, or the first whose start changes the allowed nodes of
+    others. None where limits or reservations decide job by job."""
     if state.has_limits or state.timeline.reservations or state.timeline.windows or not state.new_jobs:
         return []
     front: list[PendingJob] = []
     for waiting in state.queue:
-        if not waiting.job.has_shares or len(front) == MAX_BATCH:
+        if not waiting.job.has_shares or len(front) == MAX_BATCH or waiting.job.id in state.space.allowed.awaited:
             break
         front.append(waiting)
     return front

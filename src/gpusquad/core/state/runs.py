@@ -12,6 +12,7 @@ from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.capacity.space import Space
 from gpusquad.core.state.lanes import Lane
 from gpusquad.model.job import Job, Request
+from gpusquad.model.node_sets import NodeSets
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import RunTimePrediction
@@ -154,6 +155,12 @@ class Runs:
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self.by_id
+
+    def counted_in(self, sets: NodeSets) -> NodeSets:
+        """The sets with the starts that they do not count yet."""
+        for job_id in sorted(sets.awaited & self.by_id.keys()):
+            sets = sets.with_start(job_id, self.by_id[job_id].placement)
+        return sets
 
     def add(self, run: Run) -> None:
         self.by_id[run.job.id] = run

@@ -22,6 +22,7 @@ from gpusquad.core.state.timeline import Pin, Reservation, Timeline
 from gpusquad.model.cluster import Cluster, ForeignUsage, MaintenanceWindow, Outage
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
+from gpusquad.model.node_sets import NodeSets
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderTenant, Refusal, RunTimePrediction
@@ -200,6 +201,7 @@ class SchedulerState:
             self.add_slack(run)
         self.runs.add(run)
         self.accounts.change(run.job, cards_of(placement), run.lane.name, self.now_us, +1)
+        self.space.set_allowed(self.space.allowed.with_start(run.job.id, placement))
         return run
 
     def finish(self, job_id: str) -> Run:
@@ -209,6 +211,7 @@ class SchedulerState:
         self.reservations_may_advance |= run.end_us > self.now_us
         self.space.release(run.job, run.placement)
         self.accounts.change(run.job, cards_of(run.placement), run.lane.name, self.now_us, -1)
+        self.space.set_allowed(self.runs.counted_in(self.space.allowed.given))
         self.capacity_changed()
         return run
 
@@ -293,14 +296,13 @@ class SchedulerState:
         self.first_reserved_us.pop(job_id, None)
 
     def allow(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Replace the named sets of allowed nodes."""
-        before = self.space.allowed
-        if before.keys() == allowed.keys() and all(np.array_equal(before[name], allowed[name]) for name in allowed):
+        """Replace the named sets of allowed nodes. Jobs that were started since they were made count in them."""
+        before, now = self.space.allowed, self.runs.counted_in(NodeSets.of(allowed))
+        self.space.set_allowed(now)
+        if before.given.equals(now.given) and before.equals(now):
             return
-        grew = any(name in before and not np.array_equal(before[name], allowed[name]) for name in allowed)
-        self.space.set_allowed(allowed)
         self._possible, self._configured = {}, None
-        if grew:
+        if any(name in before and not np.array_equal(before[name], now[name]) for name in now):
             self.rebuild_reservations("the allowed nodes changed")
         self.capacity_changed()
 

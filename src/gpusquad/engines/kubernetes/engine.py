@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from gpusquad.core.observed import GangFound, Sighting, TaskLocation
-from gpusquad.core.ports import Launch, Report
+from gpusquad.core.observed import GangFound, GangWithdrawn, Sighting, TaskLocation
+from gpusquad.core.ports import AttemptEnded, Launch, Report
 from gpusquad.engines.kubernetes import actions
 from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.client.loop_thread import LoopThread
@@ -268,29 +268,48 @@ class KubernetesEngine:
     # -- ClusterOperations, called by the registry -------------------------------------------------------------------
 
     def report(self, event: Report | Sighting) -> None:
-        if isinstance(event, GangFound):
-            self._report_changes()  # the allowed nodes of a gang are reported before the gang
+        """The allowed nodes of a gang are reported before the gang, and before it is pending again."""
+        if isinstance(event, GangFound) and not event.places:
+            self._note_waiting(event.job)
+        elif isinstance(event, GangWithdrawn):
+            self._observer.waits_no_more(event.job_id)
+        elif isinstance(event, AttemptEnded):
+            self._observer.waits_again(event.job_id)
+        if isinstance(event, GangFound) or (isinstance(event, AttemptEnded) and event.is_refused):
+            self._report_changes()
         self._report(event)
+
+    def _note_waiting(self, job: Job) -> None:
+        gang = self._registry.by_job.get(job.id)
+        if gang is not None and len(gang.intended) == job.tasks and gang.pods.keys() >= set(gang.intended):
+            self._observer.waits(job, [gang.pods[uid] for uid in gang.intended])
 
     def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
         """Nodes may be gone, and new pods may have excluded them, since the service decided."""
-        assert gang.job is not None
-        requests = [role.request for role in gang.job.roles for _ in range(role.count)]
-        nodes: dict[Request, set[str]] = {}
-        for request, place in zip(requests, places, strict=True):
+        for place in places:
             if place.node not in self._observer.nodes:
                 return f"node {place.node} is gone"
-            nodes.setdefault(request, set()).add(place.node)
-        rules = {(self._request_of(pod), rule_of(pod, self._observer.index)) for pod in gang.unbound()}
-        for request, rule in rules:
-            for node in nodes.get(request, ()):
-                if not self._observer.allows(rule, node):
-                    return f"node {node} is no longer allowed for it"
-        return ""
+        asked = {
+            (rule_of(pod, self._observer.index), node)
+            for pod in gang.unbound()
+            for node in self._nodes_for(gang, places, pod)
+        }
+        return next((why for rule, node in asked if (why := self._observer.why_not(rule, node))), "")
+
+    def _nodes_for(self, gang: PodGang, places: Sequence[TaskLocation], pod: Object) -> set[str]:
+        """Where the pod may be bound: at the place of its rank, or of any equal rank if it has come later."""
+        for uid, place in zip(gang.intended, places, strict=False):
+            if uid == uid_of(pod):
+                return {place.node}
+        assert gang.job is not None
+        requests = [role.request for role in gang.job.roles for _ in range(role.count)]
+        own = _bare(self._request_of(pod))
+        return {place.node for request, place in zip(requests, places, strict=True) if _bare(request) == own}
 
     def bind(self, gang: PodGang, rank: GangRank, pod: Object) -> None:
         assert rank.place is not None
         assert gang.job is not None
+        self._observer.assume(gang.job.id, pod, rank.place.node)
         if self.settings.dry_run:
             self.status_writer.assigned(gang, rank, pod)
         else:
@@ -308,14 +327,13 @@ class KubernetesEngine:
             if now is not None and now[1] != place.sharing_params:  # the parameters changed during the binding
                 self._start(self._annotator.update([uid_of(pod)]))
         except actions.NotBound as error:
+            self._observer.not_bound(pod)
             self._registry.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)
         self._schedule_report()
 
     def node_obstacle(self, rank: GangRank, pod: Object) -> str:
         assert rank.place is not None
-        if self._observer.allows(rule_of(pod, self._observer.index), rank.place.node):
-            return ""
-        return f"node {rank.place.node} is gone or no longer allowed for it"
+        return self._observer.why_not(rule_of(pod, self._observer.index), rank.place.node)
 
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
         self.status_writer.write_deletion(pod, why)
@@ -384,6 +402,11 @@ class KubernetesEngine:
 
     def report_unschedulable(self, gang: PodGang, what: str) -> None:
         self.status_writer.write_unschedulable(gang, what)
+
+
+def _bare(request: Request) -> Request:
+    """Without the placement rule."""
+    return replace(request, where="", most_per_node=0)
 
 
 def _log_failure(done: Any) -> None:

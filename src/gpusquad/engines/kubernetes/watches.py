@@ -75,7 +75,7 @@ class ClusterWatches:
         node_before = node_name(before) if before is not None and not is_over(before) else ""
         is_there = change != "deleted" and not is_over(pod)
         node = node_name(pod) if is_there else ""
-        self._index(is_there, pod, node != node_before)
+        self._index(is_there, pod)
         if pod["spec"].get("schedulerName") == self._scheduler:
             self._ours_changed(change, pod)
         if node_before and node_before != node:
@@ -84,15 +84,16 @@ class ClusterWatches:
             self._observer.pod_on(pod, node)
         self._changed()
 
-    def _index(self, is_there: bool, pod: Object, moved: bool) -> None:
+    def _index(self, is_there: bool, pod: Object) -> None:
         """Pending pods too: their anti-affinity may match other pods, whose rules then have to be built again."""
         index = self._observer.index
+        before = index.version
         new_terms = index.put(pod) if is_there else index.remove(pod)
         for other in self._ours.values() if new_terms else ():
             namespace = index.namespaces.get(namespace_of(other))
             if any(term.matches(labels_of(other), namespace_of(other), namespace) for term in new_terms or ()):
                 self._parse(other)
-        if moved:
+        if index.version != before:
             self._observer.live_changed()
 
     def _ours_changed(self, change: str, pod: Object) -> None:
@@ -118,7 +119,12 @@ class ClusterWatches:
         self._changed()
 
     def _namespace(self, change: str, item: Object, before: Object | None) -> None:
-        self._observer.index.put_namespace(name_of(item), None if change == "deleted" else labels_of(item))
+        index = self._observer.index
+        version = index.namespaces_version
+        index.put_namespace(name_of(item), None if change == "deleted" else labels_of(item))
+        if index.namespaces_version != version and index.selects_namespaces:
+            for pod in [pod for pod in self._ours.values() if namespace_of(pod) == name_of(item)]:
+                self._parse(pod)  # other anti-affinity may match it
         self._observer.live_changed()
         self._changed()
 

@@ -189,9 +189,13 @@ def test_bound_pod_counts_before_its_node_name_is_seen():
     index = PodIndex()
     container = {"ports": [{"containerPort": 1, "hostPort": 80}]}
     bound = pod_named("bound", containers=[container])
-    index.put(bound, node="a")
+    index.assume(bound, "a")
     masks = NodeMasks([node("a"), node("b")], index)
     assert masks.mask(rule_of(pod_named(containers=[container]))).tolist() == [False, True]
+    index.put(bound)  # its status has changed
+    assert masks.mask(rule_of(pod_named(containers=[container]))).tolist() == [False, True]
+    index.forget_assumed(bound)
+    assert masks.mask(rule_of(pod_named(containers=[container]))).tolist() == [True, True]
 
 
 def test_only_changed_nodes_are_checked_again(monkeypatch: pytest.MonkeyPatch):

@@ -37,6 +37,7 @@ class NodeColumn(Generic[T]):
         return column
 
     def put(self, position: int, value: T) -> None:
+        self.codes = self.codes.copy()  # frozen rules keep the earlier ones
         self.codes[position] = self._code(value)
 
     def look_up(self, answers: Callable[[T], bool], at: Nodes | slice) -> Mask:

@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 
 from gpusquad.engines.kubernetes.filters.columns import Mask, NodeColumns
 from gpusquad.engines.kubernetes.filters.placement_rule import PlacementRule
+from gpusquad.engines.kubernetes.filters.pod_checks import (
+    Counts,
+    Domains,
+    NoneAnywhere,
+    NoneInDomain,
+    NoneOnNode,
+    PodCheck,
+    SomeInDomains,
+    WithinSkew,
+)
 from gpusquad.engines.kubernetes.filters.pod_counts import PodCounts
 from gpusquad.engines.kubernetes.filters.pod_index import PodIndex
-from gpusquad.engines.kubernetes.filters.pod_selections import (
-    AffinityPods,
-    AntiAffinityPods,
-    ClaimPods,
-    PodSelection,
-    PodSelections,
-    RepellingPods,
-)
+from gpusquad.engines.kubernetes.filters.pod_selections import ClaimPods, PodSelection, PodSelections
 from gpusquad.engines.kubernetes.filters.spread import TopologySpread
 from gpusquad.engines.kubernetes.filters.static import StaticFilter
 from gpusquad.engines.kubernetes.filters.storage import Mounts, Storage
@@ -48,70 +51,58 @@ class LiveFilter:
     """Slot of each node in the index."""
 
     def checks(self, rule: PlacementRule, selections: PodSelections) -> Iterator[FilterCheck]:
-        if selections.ports is not None:
-            yield FilterCheck("a host port of the pod is in use", self._counts(selections.ports) == 0)
+        yield from self.base_checks(rule)
+        for check in self.pod_checks(rule, selections):
+            yield FilterCheck(check.reason, check.ok(self.counts))
+
+    def base_checks(self, rule: PlacementRule) -> Iterator[FilterCheck]:
+        """Checks that starts of other pods do not change, except by the limits of attached volumes."""
         if rule.claims:
             yield from self._volumes(rule)
-        yield from self._spreads(rule, selections)
-        if selections.near is not None:
-            yield FilterCheck("no pod there that matches its pod affinity", self._near(rule, selections.near))
-        for apart in selections.apart:
-            yield FilterCheck("a pod there matches its pod anti-affinity", self._without(apart))
-        for repelling in selections.repelling:
-            yield FilterCheck("the anti-affinity of a pod there matches it", self._without(repelling))
+        if rule.spreads:
+            yield FilterCheck("no label of the domains that the pod is spread over", self._has_labels(rule))
 
-    def _counts(self, selection: PodSelection) -> NDArray[np.int32]:
+    def pod_checks(self, rule: PlacementRule, selections: PodSelections) -> Iterator[PodCheck]:
+        """Checks that depend on where other pods are."""
+        if selections.ports is not None:
+            yield NoneOnNode("a host port of the pod is in use", selections.ports)
+        for claim in self.storage.exclusive(rule.claims):
+            yield NoneAnywhere(_is_used(claim.key), ClaimPods(claim.key))
+        for spread, selection in zip(rule.spreads, selections.spread, strict=True):
+            yield self._spread(spread, rule, selection)
+        if selections.near is not None:
+            keys = sorted({term.topology_key for term in rule.near})
+            domains = tuple(map(self._domains, keys))
+            reason = "no pod there that matches its pod affinity"
+            yield SomeInDomains(reason, selections.near, domains, rule.is_near_itself)
+        for apart in selections.apart:
+            domain = self._domains(apart.topology_key)
+            yield NoneInDomain("a pod there matches its pod anti-affinity", apart, domain)
+        for repelling in selections.repelling:
+            domain = self._domains(repelling.topology_key)
+            yield NoneInDomain("the anti-affinity of a pod there matches it", repelling, domain)
+
+    def counts(self, selection: PodSelection) -> Counts:
         return self.pod_counts.counts(selection)[self.slots]
 
-    def _in_domains(self, key: str, counts: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Sum over each domain, by the code of its label. Nodes without the label belong to none."""
-        column = self.columns.label(key)
-        sums = np.bincount(column.codes, counts, len(column.values)).astype(np.int64)
-        sums[0] = 0
-        return sums
-
-    # --- affinity ---
-
-    def _near(self, rule: PlacementRule, selection: AffinityPods) -> Mask:
-        counts = self._counts(selection)
-        has_labels = np.ones(len(self.columns), np.bool_)
-        has_pods = np.ones(len(self.columns), np.bool_)
-        none_found = True
-        for key in {term.topology_key for term in rule.near}:
-            codes, sums = self.columns.label(key).codes, self._in_domains(key, counts)
-            has_labels &= codes > 0
-            has_pods &= sums[codes] > 0
-            none_found &= not sums.any()
-        if none_found and rule.is_near_itself:  # the first pod that matches its own affinity may go anywhere
-            return has_labels
-        return has_labels & has_pods
-
-    def _without(self, selection: AntiAffinityPods | RepellingPods) -> Mask:
-        sums = self._in_domains(selection.topology_key, self._counts(selection))
-        return sums[self.columns.label(selection.topology_key).codes] == 0
+    def _domains(self, key: str) -> Domains:
+        return Domains.of(self.columns.label(key))
 
     # --- spread ---
 
-    def _spreads(self, rule: PlacementRule, selections: PodSelections) -> Iterator[FilterCheck]:
-        if not rule.spreads:
-            return
-        has_labels = np.logical_and.reduce([self.columns.label(one.topology_key).codes > 0 for one in rule.spreads])
-        yield FilterCheck("no label of the domains that the pod is spread over", has_labels)
-        for spread, selection in zip(rule.spreads, selections.spread, strict=True):
-            ok = self._spread(spread, rule, has_labels, self._counts(selection))
-            yield FilterCheck(f"too many pods would be in one {spread.topology_key}", ok)
+    def _has_labels(self, rule: PlacementRule) -> Mask:
+        return np.logical_and.reduce([self.columns.label(one.topology_key).codes > 0 for one in rule.spreads])
 
-    def _spread(self, spread: TopologySpread, rule: PlacementRule, has_labels: Mask, counts: NDArray[np.int32]) -> Mask:
-        counted = has_labels.copy()
+    def _spread(self, spread: TopologySpread, rule: PlacementRule, selection: PodSelection) -> WithinSkew:
+        counted = self._has_labels(rule)
         if spread.by_choice:
             counted &= self.static.chosen(rule.choice)
         if spread.by_taints:
             counted &= self.static.tolerated(rule.tolerations)
-        codes = self.columns.label(spread.topology_key).codes
-        sums = self._in_domains(spread.topology_key, counts * counted)
-        domains = np.unique(codes[counted])
-        fewest = 0 if domains.size < spread.min_domains else int(sums[domains].min())
-        return sums[codes] + int(spread.counts_itself) - fewest <= spread.max_skew
+        return WithinSkew(
+            f"too many pods would be in one {spread.topology_key}", selection, self._domains(spread.topology_key),
+            counted, int(spread.counts_itself), spread.max_skew, spread.min_domains,
+        )  # fmt: skip
 
     # --- volumes ---
 
@@ -123,9 +114,7 @@ class LiveFilter:
             return
         for claim in self.storage.exclusive(rule.claims):
             if self.pod_counts.counts(ClaimPods(claim.key)).any():
-                yield FilterCheck(
-                    f"PersistentVolumeClaim {claim.key} is for one pod, and another pod uses it", nowhere, nowhere=True
-                )
+                yield FilterCheck(_is_used(claim.key), nowhere, nowhere=True)
         yield from self._places(mounts)
 
     def _places(self, mounts: Mounts) -> Iterator[FilterCheck]:
@@ -138,3 +127,7 @@ class LiveFilter:
             yield FilterCheck("the driver of a volume is not installed", ~missing)
             full = too_many_attached(self.columns, self.storage, self.index, mounts.handles)
             yield FilterCheck("the driver's limit of attached volumes is reached", ~full)
+
+
+def _is_used(claim: str) -> str:
+    return f"PersistentVolumeClaim {claim} is for one pod, and another pod uses it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from gpusquad.engines.kubernetes.filters.columns import Mask, NodeColumns
 from gpusquad.engines.kubernetes.filters.live import FilterCheck, LiveFilter
+from gpusquad.engines.kubernetes.filters.node_sets import FrozenRule
 from gpusquad.engines.kubernetes.filters.placement_rule import PlacementRule
+from gpusquad.engines.kubernetes.filters.pod_checks import Counts
 from gpusquad.engines.kubernetes.filters.pod_counts import PodCounts
 from gpusquad.engines.kubernetes.filters.pod_index import PodIndex
-from gpusquad.engines.kubernetes.filters.pod_selections import PodSelections, selections_of
+from gpusquad.engines.kubernetes.filters.pod_selections import PodSelection, PodSelections, selections_of
 from gpusquad.engines.kubernetes.filters.static import StaticFilter
 from gpusquad.engines.kubernetes.filters.storage import Storage
 from gpusquad.engines.kubernetes.filters.taints import first_untolerated
@@ -32,6 +34,18 @@ class _CachedMask:
     version: Version
     """Version of everything that the mask was computed from."""
     mask: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedFrozen:
+    rule: FrozenRule
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedCounts:
+    counts: Counts
+    version: int
 
 
 class NodeMasks:
@@ -54,6 +68,8 @@ class NodeMasks:
         self._pod_counts = pod_counts or PodCounts(self._index)
         self._live = LiveFilter(columns, self._static, self._pod_counts, self._index, self._storage, slots)
         self._kept: OrderedDict[PlacementRule, _CachedMask] = OrderedDict()
+        self._frozen: dict[PlacementRule, _CachedFrozen] = {}
+        self._counts: dict[PodSelection, _CachedCounts] = {}
 
     def with_nodes(self, nodes: Sequence[Object]) -> NodeMasks:
         """For other nodes, or another order. Pod counts are kept."""
@@ -75,6 +91,33 @@ class NodeMasks:
             mask = kept.mask
         self._keep(rule, _CachedMask(selections, version, mask))
         return mask
+
+    def frozen(self, rules: Mapping[str, PlacementRule]) -> dict[str, FrozenRule]:
+        """These rules as functions of the number of pods, without those that do not depend on it."""
+        kept, self._frozen = self._frozen, {}
+        for rule in rules.values():
+            version = self._base_version(rule)
+            found = kept.get(rule)
+            if found is None or found.version != version:
+                found = _CachedFrozen(self._freeze(rule), version)
+            self._frozen[rule] = found
+        return {name: self._frozen[rule].rule for name, rule in rules.items() if self._frozen[rule].rule.checks}
+
+    def counts(self, selections: Iterable[PodSelection]) -> dict[PodSelection, Counts]:
+        """Pods on each node. The arrays are not changed later."""
+        kept, self._counts = self._counts, {}
+        for selection in selections:
+            [version] = self._pod_counts.versions([selection])
+            found = kept.get(selection)
+            if found is None or found.version != version:
+                found = _CachedCounts(self._live.counts(selection), version)
+            self._counts[selection] = found
+        return {selection: each.counts for selection, each in self._counts.items()}
+
+    def why_not(self, rule: PlacementRule, position: int) -> str:
+        """The first reason why the node is not allowed; empty: it is."""
+        checks = self._checks(rule, selections_of(rule))
+        return next((check.reason for check in checks if not check.ok[position]), "")
 
     def waits_for(self, rule: PlacementRule) -> str:
         """Why no node is allowed yet, as text: its claims. Empty: it depends on the nodes."""
@@ -107,10 +150,19 @@ class NodeMasks:
         return mask
 
     def _checks(self, rule: PlacementRule, selections: PodSelections) -> Iterator[FilterCheck]:
+        yield from self._node_checks(rule)
+        yield from self._live.checks(rule, selections)
+
+    def _node_checks(self, rule: PlacementRule) -> Iterator[FilterCheck]:
         yield FilterCheck("cordoned (unschedulable)", self._static.not_cordoned(rule.tolerations))
         yield FilterCheck(_TAINT, self._static.tolerated(rule.tolerations))
         yield FilterCheck("excluded by its node selector or node affinity", self._static.chosen(rule.choice))
-        yield from self._live.checks(rule, selections)
+
+    def _freeze(self, rule: PlacementRule) -> FrozenRule:
+        base: Mask = np.ones(len(self._columns), np.bool_)
+        for check in (*self._node_checks(rule), *self._live.base_checks(rule)):
+            base &= check.ok
+        return FrozenRule(base, tuple(self._live.pod_checks(rule, selections_of(rule))))
 
     def _reasons(self, check: FilterCheck, rule: PlacementRule, out: Mask) -> Iterator[tuple[str, int]]:
         if check.reason != _TAINT:
@@ -122,9 +174,11 @@ class NodeMasks:
                 yield f"taint {first_untolerated(rule.tolerations, taints.values[code])} not tolerated", int(number)
 
     def _version(self, rule: PlacementRule, selections: PodSelections) -> Version:
+        return (*self._base_version(rule), *self._pod_counts.versions(selections))
+
+    def _base_version(self, rule: PlacementRule) -> Version:
         nodes = len(self._columns.changes)
-        claims = (self._index.version, self._storage.version) if rule.claims else ()
-        return (nodes, *claims, *self._pod_counts.versions(selections))
+        return (nodes, self._index.version, self._storage.version) if rule.claims else (nodes,)
 
 
 _TAINT = "taint not tolerated"

@@ -17,7 +17,7 @@ from gpusquad.engines.kubernetes.filters.ports import HostPort, ports_of
 from gpusquad.engines.kubernetes.filters.selectors import Labels
 from gpusquad.engines.kubernetes.filters.term_lookup import TermLookup
 from gpusquad.engines.kubernetes.filters.volumes import claims_mounted
-from gpusquad.kube.objects import Object, is_leaving, key_of, labels_of, namespace_of
+from gpusquad.kube.objects import Object, is_leaving, key_of, labels_of, namespace_of, uid_of
 
 Tag = tuple[str, str] | Term | str | int
 """A label, an anti-affinity term, the key of a claim, or a host port."""
@@ -63,6 +63,8 @@ class PodIndex:
         self._slots: dict[str, int] = {}
         self._kinds: dict[tuple, PodKind] = {}
         self._pods: dict[str, tuple[PodKind, int]] = {}
+        self._assumed: dict[str, tuple[str, str]] = {}
+        """UID and node of pods that are bound, or are being bound, where the pod does not show it yet."""
         self._where: dict[PodKind, Counter[int]] = {}
         self._by_tag: dict[Tag, set[PodKind]] = {}
         self._terms = TermLookup()
@@ -72,26 +74,43 @@ class PodIndex:
 
     # --- updates ---
 
-    def put(self, pod: Object, node: str | None = None) -> tuple[Term, ...]:
-        """Adds or changes a pod. ``node``: it was just bound there, which the pod does not show yet.
-
-        Returns anti-affinity terms that are new: rules of pods that match them have to be built again.
-        """
+    def put(self, pod: Object) -> tuple[Term, ...]:
+        """Adds or changes a pod. Returns anti-affinity terms that are new: rules of pods that match them have to be
+        built again."""
         if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             self.remove(pod)
             return ()
-        key, place = key_of(pod), node or pod["spec"].get("nodeName")
+        key = key_of(pod)
+        place = self._node_of(key, pod)
         terms = _repels(pod)
         new = self._terms.replace(self._terms_of.get(key, ()), terms)
         if terms:
             self._terms_of[key] = terms
         else:
             self._terms_of.pop(key, None)
-        self._place(key, self._kind(pod, terms) if place else None, place)
+        self._place(key, self._kind(pod) if place else None, place)
         return new
+
+    def assume(self, pod: Object, node: str) -> None:
+        """The pod counts on the node from now on, although its binding is still in flight."""
+        self._assumed[key_of(pod)] = uid_of(pod), node
+        self.put(pod)
+
+    def forget_assumed(self, pod: Object) -> None:
+        """Its binding has failed."""
+        key = key_of(pod)
+        if self._assumed.get(key, ("",))[0] == uid_of(pod):
+            del self._assumed[key]
+            self._place(key, None, None)
+
+    def kind_of(self, pod: Object) -> PodKind:
+        """What a pod counts as once it is placed."""
+        key = kind_key(pod)
+        return self._kinds.get(key) or PodKind(key[0], dict(key[1]), *key[2:])
 
     def remove(self, pod: Object) -> None:
         key = key_of(pod)
+        self._assumed.pop(key, None)
         self._terms.replace(self._terms_of.pop(key, ()), ())
         self._place(key, None, None)
 
@@ -108,6 +127,11 @@ class PodIndex:
         self.version += 1
 
     # --- queries for rules ---
+
+    @property
+    def selects_namespaces(self) -> bool:
+        """An anti-affinity term depends on the labels of namespaces."""
+        return any(term.uses_namespaces for term in self._terms)
 
     def repellers(self, pod: Object) -> tuple[Term, ...]:
         """Anti-affinity terms of all pods, placed or pending, that match this pod, including its own."""
@@ -144,18 +168,18 @@ class PodIndex:
 
     # --- internals ---
 
-    def _kind(self, pod: Object, terms: tuple[Term, ...]) -> PodKind:
-        labels = labels_of(pod)
-        key = (
-            namespace_of(pod),
-            tuple(sorted(labels.items())),
-            is_leaving(pod),
-            terms,
-            ports_of(pod),
-            claims_mounted(pod),
-        )
+    def _kind(self, pod: Object) -> PodKind:
+        key = kind_key(pod)
         kind = self._kinds.get(key)
-        return kind or self._kinds.setdefault(key, PodKind(key[0], dict(labels), *key[2:]))
+        return kind or self._kinds.setdefault(key, PodKind(key[0], dict(key[1]), *key[2:]))
+
+    def _node_of(self, key: str, pod: Object) -> str | None:
+        shown = pod["spec"].get("nodeName")
+        uid, node = self._assumed.get(key, ("", ""))
+        if node and (shown or uid != uid_of(pod)):
+            del self._assumed[key]
+            return shown
+        return shown or node or None
 
     def _place(self, key: str, kind: PodKind | None, node: str | None) -> None:
         new = None if kind is None or node is None else (kind, self.slot(node))
@@ -194,6 +218,12 @@ class PodIndex:
                 del self._by_tag[tag]
         key = (kind.namespace, tuple(sorted(kind.labels.items())), kind.leaving, kind.repels, kind.ports, kind.claims)
         self._kinds.pop(key, None)
+
+
+def kind_key(pod: Object) -> tuple:
+    """Equal for pods of one kind."""
+    labels = tuple(sorted(labels_of(pod).items()))
+    return namespace_of(pod), labels, is_leaving(pod), _repels(pod), ports_of(pod), claims_mounted(pod)
 
 
 def _repels(pod: Object) -> tuple[Term, ...]:

@@ -17,6 +17,9 @@ class TermLookup:
         self._by_label: dict[tuple[str, str], set[Term]] = {}
         self._others: set[Term] = set()
 
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self._uses)
+
     def replace(self, old: tuple[Term, ...], new: tuple[Term, ...]) -> tuple[Term, ...]:
         """Replaces the terms of one pod. Returns the terms that no pod had before."""
         if old == new:

@@ -67,12 +67,14 @@ class PlacedGangs:
             return
         node_obstacle = (
             next((why for rank, pod in assigned if (why := self._operations.node_obstacle(rank, pod))), "")
-            if gang.started
+            if not gang.is_checked
             else ""
         )
+        gang.is_checked = False
         if node_obstacle:
             for rank, _ in assigned:
                 rank.binding = False
+            gang.failed_start = not gang.started
             self.stop(gang, node_obstacle, None)  # it starts again as a whole, elsewhere
             return
         for rank, pod in assigned:
@@ -80,7 +82,7 @@ class PlacedGangs:
         for pod in gang.surplus_pods():
             self._after.split_off(gang, pod)
         if not gang.started and gang.all_run:
-            gang.started = True
+            gang.started, gang.refusals = True, 0
             self._operations.report(AttemptStarted(id_of(gang), gang.attempt, ()))
 
     def _requests(self, gang: PodGang) -> dict[str, Request]:

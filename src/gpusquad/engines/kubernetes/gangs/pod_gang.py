@@ -119,6 +119,10 @@ class PodGang:
     waits_for: str = ""
     """What it lacks to be complete, as text."""
     first_end: TaskEnd | None = None
+    is_checked: bool = False
+    """Nothing was in the way of its unbound pods when it was launched just now."""
+    refusals: int = 0
+    """Launches in a row that were refused because something was in the way."""
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
@@ -166,7 +170,7 @@ class PodGang:
         """Applies a decision of the service: each rank has its place, and pending pods are to be bound there."""
         self.job, self.attempt, self.placed, self.started, self.stopping = job, attempt, True, False, ""
         self.first_end, self.failed_start, self.deleted, self.adopted = None, False, set(), False
-        self.disowned = False
+        self.disowned = self.is_checked = False
         self.was_placed = True
         requests = [role.request for role in job.roles for _ in range(role.count)]
         self.ranks = [GangRank(request, place) for request, place in zip(requests, places, strict=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gpusquad.core.observed import GangsResynced, GangWithdrawn, TaskLocation
+from gpusquad.core.observed import GangFound, GangsResynced, GangWithdrawn, TaskLocation
 from gpusquad.core.ports import AttemptEnded
 from gpusquad.engines.kubernetes.gangs.index import GangIndex
 from gpusquad.engines.kubernetes.gangs.operations import ClusterOperations
@@ -27,6 +27,7 @@ from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.units import show_count
 
 _NOT_THERE = "its pods do not exist"
+_MAX_REFUSALS = 5
 
 
 class GangRegistry:
@@ -168,9 +169,10 @@ class GangRegistry:
         fits = len(places) == gang.job.tasks
         in_the_way = self._operations.obstacle(gang, places) if fits else "its pods have changed"
         if in_the_way:
-            self._lost(job, attempt, in_the_way)
+            self._refuse_launch(gang, job, attempt, in_the_way)
             return
         gang.place(attempt, gang.job, places)
+        gang.is_checked = True
         self._operations.watch_start(gang)
         self._review(gang)
 
@@ -271,6 +273,19 @@ class GangRegistry:
 
     def _lost(self, job: str, attempt: int, why: str) -> None:
         self._operations.report(AttemptEnded(job, attempt, "lost", why, never_started=True))
+
+    def _refuse_launch(self, gang: PodGang, job: str, attempt: int, why: str) -> None:
+        """The service decides again at once, since it gets to know what has changed. If it is refused again and again,
+        what it knows is wrong, and it may only try again later."""
+        gang.refusals += 1
+        is_refused = gang.refusals <= _MAX_REFUSALS
+        self._operations.report(AttemptEnded(job, attempt, "lost", why, never_started=True, is_refused=is_refused))
+        for uid in gang.pods:
+            self._requests.pop(uid, None)
+        self._review(gang)
+        now = self.by_job.get(job)
+        if now is not None and now.job is not None and not now.placed:
+            self._operations.report(GangFound(now.job))  # a change may have come while the service had started it
 
     def _unknown(self, job: str, attempt: int, never_started: bool = False) -> None:
         """The service decided to start or stop a job before it could apply the report that the job was withdrawn."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gpusquad.core.observed import ClusterObserved
 from gpusquad.core.ports import ForeignUsageChanged
 from gpusquad.engines.kubernetes.filters import NodeMasks, PlacementRule, PodIndex, Storage
+from gpusquad.engines.kubernetes.filters.columns import Mask
+from gpusquad.engines.kubernetes.filters.node_sets import LiveNodeSets
 from gpusquad.engines.kubernetes.nodes.node import annotations_version, broken_cards, foreign_on, node_of
+from gpusquad.engines.kubernetes.nodes.waiting import WaitingJobs
 from gpusquad.kube.names import ANNOTATIONS_VERSION, KNOWN, MEASURED_RATES
 from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.card_faults import FaultClass
 from gpusquad.model.cluster import Cluster, ForeignUsage, Node
+from gpusquad.model.job import Job
+from gpusquad.model.node_sets import NodeSets
 
 _log = logging.getLogger(__name__)
 MAX_RULES = 2048
@@ -50,6 +55,11 @@ class ClusterObserver:
         """Nodes were added, removed or resized."""
         self._remask = True
         self._masks = NodeMasks([], self.index, self.storage)
+        self._sets: dict[str, Mask] = {}
+        """As last reported to the service."""
+        self._waiting = WaitingJobs(self.index)
+        self._new_waiting = False
+        """The start of a job that has come to wait changes the sets, which the service does not know."""
 
     # -- updates ---------------------------------------------------------------------------------------------------
 
@@ -107,6 +117,35 @@ class ClusterObserver:
         if any(rule.is_live for rule in self.rules.values()):
             self._remask = True
 
+    def assume(self, job_id: str, pod: Object, node: str) -> None:
+        """A pod is being bound. It counts there from now on, whatever the watch shows."""
+        self.index.assume(pod, node)
+        self._waiting.placed(job_id)
+        self.live_changed()
+
+    def not_bound(self, pod: Object) -> None:
+        """The binding of a pod has failed."""
+        self.index.forget_assumed(pod)
+        self.live_changed()
+
+    def waits(self, job: Job, pods: Sequence[Object]) -> None:
+        """The service may start the job from now on. ``pods`` by rank."""
+        self._waiting.put(job, pods)
+        self._note_waiting(job.id)
+
+    def waits_again(self, job_id: str) -> None:
+        self._waiting.released(job_id)
+        if self._waiting.knows(job_id):
+            self._note_waiting(job_id)
+
+    def waits_no_more(self, job_id: str) -> None:
+        self._waiting.drop(job_id)
+
+    def _note_waiting(self, job_id: str) -> None:
+        own = (self.rules.get(name) for name in self._waiting.names_of(job_id))
+        if self._waiting.changes_sets(job_id) or any(rule is not None and rule.is_live for rule in own):
+            self._new_waiting = True
+
     def know(self, rule: PlacementRule) -> None:
         if rule.name not in self.rules:
             self.rules[rule.name] = rule
@@ -122,7 +161,7 @@ class ClusterObserver:
 
     @property
     def changed(self) -> bool:
-        return self._reshaped or self._remask or bool(self._stale)
+        return self._reshaped or self._remask or self._new_waiting or bool(self._stale)
 
     @property
     def rates_name(self) -> str:
@@ -144,6 +183,14 @@ class ClusterObserver:
         position = self._position.get(node)
         return position is not None and bool(self._masks.mask(rule)[position])
 
+    def why_not(self, rule: PlacementRule, node: str) -> str:
+        """Why the node is not allowed, by the current state. Empty: it is."""
+        if node not in self._items:
+            return f"node {node} is gone"
+        if self.allows(rule, node):
+            return ""
+        return f"node {node} is no longer allowed for it: {self._masks.why_not(rule, self._position[node])}"
+
     def news(self) -> ClusterObserved | None:
         """What has changed since the last report; None: nothing."""
         if not self.changed:
@@ -155,13 +202,24 @@ class ClusterObserver:
             cluster = Cluster(_each_card_once(self._nodes[name] for name in self._position))
         allowed = None
         if self._remask or cluster is not None:
-            allowed = {name: self._masks.mask(rule) for name, rule in self.rules.items()}
-            self._remask = False
+            self._sets = {name: self._masks.mask(rule) for name, rule in self.rules.items()}
+        if self._remask or self._new_waiting or cluster is not None:
+            allowed = self._node_sets()
+            self._remask = self._new_waiting = False
         broken = None
         if self._new_faults:
             self._new_faults = False
             broken = {card: fault for cards in self._broken.values() for card, fault in cards.items()}
         return ClusterObserved(cluster, allowed, tuple(self._others()), broken)
+
+    def _node_sets(self) -> NodeSets:
+        live = {name: rule for name in self._waiting.names if (rule := self.rules.get(name)) and rule.is_live}
+        rules = self._masks.frozen(live) if live else {}
+        if not rules:
+            return NodeSets(self._sets)
+        selections = {check.selection for rule in rules.values() for check in rule.checks}
+        starts = self._waiting.effects(selections)
+        return LiveNodeSets(self._sets, rules, self._masks.counts(selections), starts)
 
     def _reshape_masks(self) -> None:
         names = sorted(self._nodes)
