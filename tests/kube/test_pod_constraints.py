@@ -103,3 +103,26 @@ def test_many_replicas_at_once_are_spread_over_the_nodes(empty: ControlPlane) ->
     pods = deploy(empty, MANY, gpus=0, topologySpreadConstraints=spread(1))
     assert per_node(pods) == [12, 12, 13, 13]
     assert evictions(empty) == []
+
+
+def test_pod_with_a_claim_that_is_bound_late_names_the_claim(empty: ControlPlane) -> None:
+    api = empty.admin
+    late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    api.post("/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": "late"}, **late})
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "late",
+    }
+    api.post(f"{DEFAULT}/persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": claim})
+    spec = {"schedulerName": "gpusquad", "containers": [{"name": "main", "image": "x"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}  # fmt: skip
+    api.post(f"{DEFAULT}/pods", {"metadata": {"name": "alone"}, "spec": spec})
+    why = "PersistentVolumeClaim default/data is bound only when a pod that mounts it is placed (WaitForFirstConsumer)"
+    api.until(f"{DEFAULT}/pods", lambda pods: any(why in message(pod) for pod in pods))
+
+
+def message(pod: Object) -> str:
+    """Why the pod is pending."""
+    conditions = pod["status"].get("conditions") or ()
+    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")

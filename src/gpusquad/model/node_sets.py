@@ -31,6 +31,10 @@ class NodeSets(dict[str, NDArray[np.bool_]]):
         """Jobs that were not placed when this was reported and whose start changes a set."""
         return frozenset()
 
+    def why_none(self, name: str) -> str:
+        """Why a set is empty, as the engine sees it. Empty: not known."""
+        return ""
+
     def with_start(self, job_id: str, placement: Placement) -> NodeSets:
         """The sets after the start of a job; the same object if it changes none."""
         return self

@@ -166,6 +166,12 @@ class Arrivals:
     def nodes_of(self, pods: Iterable[Object]) -> list[str]:
         return sorted(self.node_of(pod) for pod in pods)
 
+    def job_of(self, pod: Object) -> Job:
+        gang = self.engine._registry._index.gang_of(uid_of(pod))
+        assert gang is not None
+        assert gang.job is not None
+        return gang.job
+
     def could_start(self, pod: Object) -> bool:
         return any(
             naive.allowed(pod, host, self.nodes, list(self.placed.values()), self.namespaces) for host in self.nodes

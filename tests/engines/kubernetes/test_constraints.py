@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.core.explain.explain import why
+from gpusquad.core.explain.feasibility import refusal
 from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.arrivals import Arrivals
 from tests.engines.kubernetes.filters import random_objects
@@ -150,6 +152,9 @@ def test_more_pods_than_nodes_wait_and_follow_at_once() -> None:
     world.arrive(replicas)
     world.settle()
     assert world.nodes_of(replicas) == ["", "", "n0", "n1", "n2", "n3"]
+    [waiting, _] = [pod for pod in replicas if not world.node_of(pod)]
+    [reason] = why(world.driver.state, world.job_of(waiting).id)
+    assert reason.message == "0 of 4 nodes are allowed: 4 nodes: a pod there matches its pod anti-affinity"
     world.delete(next(pod for pod in replicas if world.node_of(pod) == "n2"))
     world.settle()
     assert sum(world.node_of(pod) == "n2" for pod in replicas) == 1
@@ -168,6 +173,31 @@ def test_start_is_refused_if_another_scheduler_was_faster() -> None:
     [refused] = world.refusals
     assert refused.cause == "node n0 is no longer allowed for it: a pod there matches its pod anti-affinity"
     assert world.nodes_of(replicas) == ["n1"]
+
+
+def test_pods_that_may_go_nowhere_name_the_cause() -> None:
+    world, [first, *others] = cluster(2), pods(3, affinity=apart(RACK, WEB))
+    world.arrive([first])
+    world.settle()
+    world.place_elsewhere(pods(1, prefix="foreign")[0], "n1")
+    world.arrive(others)
+    world.settle()
+    [reason] = {str(refusal(world.driver.state, world.job_of(pod))) for pod in others}
+    assert "none of the 2 nodes is allowed: 2 nodes: a pod there matches its pod anti-affinity" in reason
+
+
+def test_pod_with_a_claim_that_is_bound_late_names_the_claim() -> None:
+    world = cluster()
+    late = {"metadata": {"name": "late"}, "provisioner": "disks", "volumeBindingMode": "WaitForFirstConsumer"}
+    claim = {"metadata": {"name": "data", "namespace": "team"}, "spec": {"storageClassName": "late"}, "status": {}}
+    world.watches._storage_listener("classes")("added", late, None)
+    world.watches._storage_listener("claims")("added", claim, None)
+    [pod] = pods(1, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    world.arrive([pod])
+    world.settle()
+    reason = str(refusal(world.driver.state, world.job_of(pod)))
+    assert "none of the 4 nodes is allowed: PersistentVolumeClaim team/data is bound only when" in reason
+    assert "use a storage class that binds immediately" in reason
 
 
 def test_failed_binding_leaves_its_node() -> None:

@@ -147,7 +147,8 @@ def _nowhere_to_go(space: Space, request: Request) -> Iterator[Reason]:
     if request.where and not space.allowed.get(request.where, np.False_).any():
         nodes = len(space.node_up)
         which = f"none of the {nodes} nodes is" if nodes > 1 else "the only node is not"
-        yield _never(f"{which} allowed", "allow more nodes", asked=1, most=0)
+        why = space.allowed.why_none(request.where)
+        yield _never(f"{which} allowed{f': {why}' if why else ''}", "allow more nodes", asked=1, most=0)
 
 
 def _sums(space: Space, job: Job) -> Iterator[Reason]:

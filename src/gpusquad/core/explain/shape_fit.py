@@ -214,11 +214,14 @@ class ShapeFit:
     def _where(self) -> Reason:
         nodes = len(self.free.node_up)
         may = int(np.count_nonzero(self.free.allowed.get(self.request.where, np.zeros(nodes, dtype=bool))))
-        allowed = f"{may} of {show_count(nodes, 'node')} {_is_or_are(may)} allowed"
+        text = f"{may} of {show_count(nodes, 'node')} {_is_or_are(may)} allowed"
+        if may:
+            text += f", and {'it has' if may == 1 else 'they have'} no room for it"
+        elif why := self.free.allowed.why_none(self.request.where):
+            text += f": {why}"
         return Reason(
-            ReasonCode.WHERE, f"{self.label}{allowed}, and {'it has' if may == 1 else 'they have'} no room for it",
-            "wait, or allow more nodes", {"nodes": nodes, "allowed": may},
-        )  # fmt: skip
+            ReasonCode.WHERE, f"{self.label}{text}", "wait, or allow more nodes", {"nodes": nodes, "allowed": may}
+        )
 
     @cached_property
     def _has_cards(self) -> np.ndarray:

@@ -99,9 +99,10 @@ class LiveFilter:
             counted &= self.static.chosen(rule.choice)
         if spread.by_taints:
             counted &= self.static.tolerated(rule.tolerations)
+        domains = self._domains(spread.topology_key)
         return WithinSkew(
-            f"too many pods would be in one {spread.topology_key}", selection, self._domains(spread.topology_key),
-            counted, int(spread.counts_itself), spread.max_skew, spread.min_domains,
+            f"too many pods would be in one {spread.topology_key}", selection, domains, counted,
+            np.unique(domains.codes[counted]), int(spread.counts_itself), spread.max_skew, spread.min_domains,
         )  # fmt: skip
 
     # --- volumes ---

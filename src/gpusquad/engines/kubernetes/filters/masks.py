@@ -21,9 +21,13 @@ from gpusquad.engines.kubernetes.filters.static import StaticFilter
 from gpusquad.engines.kubernetes.filters.storage import Storage
 from gpusquad.engines.kubernetes.filters.taints import first_untolerated
 from gpusquad.kube.objects import Object
+from gpusquad.model.units import show_count
 
 MAX_MASKS = 4096
 """Cached masks. Each takes a byte per node."""
+
+MAX_REASONS = 3
+"""Reasons in one text."""
 
 Version = tuple[int, ...]
 
@@ -46,6 +50,8 @@ class _CachedFrozen:
 class _CachedCounts:
     counts: Counts
     version: int
+    seen: int
+    """Version of the index."""
 
 
 class NodeMasks:
@@ -68,6 +74,7 @@ class NodeMasks:
         self._pod_counts = pod_counts or PodCounts(self._index)
         self._live = LiveFilter(columns, self._static, self._pod_counts, self._index, self._storage, slots)
         self._kept: OrderedDict[PlacementRule, _CachedMask] = OrderedDict()
+        self._why_none: OrderedDict[PlacementRule, tuple[Version, str]] = OrderedDict()
         self._frozen: dict[PlacementRule, _CachedFrozen] = {}
         self._counts: dict[PodSelection, _CachedCounts] = {}
 
@@ -106,11 +113,14 @@ class NodeMasks:
     def counts(self, selections: Iterable[PodSelection]) -> dict[PodSelection, Counts]:
         """Pods on each node. The arrays are not changed later."""
         kept, self._counts = self._counts, {}
+        seen = self._index.version
         for selection in selections:
-            [version] = self._pod_counts.versions([selection])
             found = kept.get(selection)
-            if found is None or found.version != version:
-                found = _CachedCounts(self._live.counts(selection), version)
+            if found is None or found.seen != seen:
+                [version] = self._pod_counts.versions([selection])
+                is_same = found is not None and found.version == version
+                counts = found.counts if found is not None and is_same else self._live.counts(selection)
+                found = _CachedCounts(counts, version, seen)
             self._counts[selection] = found
         return {selection: each.counts for selection, each in self._counts.items()}
 
@@ -124,6 +134,20 @@ class NodeMasks:
         if not rule.claims:
             return ""
         return next((check.reason for check in self._live.checks(rule, selections_of(rule)) if check.nowhere), "")
+
+    def why_none(self, rule: PlacementRule) -> str:
+        """Why no node is allowed, as text: its claims, or the most frequent reasons."""
+        version = self._version(rule, selections_of(rule))
+        kept = self._why_none.get(rule)
+        if kept is None or kept[0] != version:
+            why = self.waits_for(rule)
+            if not why:
+                most = self.explain(rule)[:MAX_REASONS]
+                why = "; ".join(f"{show_count(number, 'node')}: {reason}" for reason, number in most)
+            kept = self._why_none[rule] = version, why
+            if len(self._why_none) > MAX_MASKS:
+                self._why_none.popitem(last=False)
+        return kept[1]
 
     def explain(self, rule: PlacementRule) -> list[tuple[str, int]]:
         """Reasons why nodes are excluded, with their number: the first reason of each node, the most frequent first."""

@@ -42,10 +42,13 @@ class LiveNodeSets(NodeSets):
         rules: Mapping[str, FrozenRule],
         counts: Mapping[PodSelection, Counts],
         starts: Mapping[str, StartEffect],
+        reasons: Mapping[str, str],
         given: NodeSets | None = None,
     ) -> None:
+        """``reasons``: why sets are empty."""
         super().__init__(masks)
         self._rules, self._counts, self._starts, self._given = rules, counts, starts, given
+        self._reasons = reasons
 
     @property
     def given(self) -> NodeSets:
@@ -54,6 +57,9 @@ class LiveNodeSets(NodeSets):
     @property
     def awaited(self) -> Set[str]:
         return self._starts.keys()
+
+    def why_none(self, name: str) -> str:
+        return self._reasons.get(name, "")
 
     def with_start(self, job_id: str, placement: Placement) -> NodeSets:
         effect = self._starts.get(job_id)
@@ -73,7 +79,7 @@ class LiveNodeSets(NodeSets):
                 mask = rule.mask(counts)
                 if not np.array_equal(mask, masks[name]):
                     masks[name] = mask
-        return LiveNodeSets(masks, self._rules, counts, self._starts, self.given)
+        return LiveNodeSets(masks, self._rules, counts, self._starts, self._reasons, self.given)
 
 
 class SelectionLookup:

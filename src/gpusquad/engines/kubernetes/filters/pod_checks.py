@@ -110,6 +110,8 @@ class WithinSkew:
     domains: Domains
     counted: Mask
     """Nodes whose pods count."""
+    there: NDArray[np.int32]
+    """Codes of the domains of these nodes."""
     own: int
     """The pod itself, if it counts."""
     max_skew: int
@@ -118,6 +120,5 @@ class WithinSkew:
     def ok(self, counts_of: CountsOf) -> Mask:
         codes = self.domains.codes
         sums = self.domains.sums(counts_of(self.selection) * self.counted)
-        there = np.unique(codes[self.counted])
-        fewest = 0 if there.size < self.min_domains else int(sums[there].min())
+        fewest = 0 if self.there.size < self.min_domains else int(sums[self.there].min())
         return sums[codes] + self.own - fewest <= self.max_skew

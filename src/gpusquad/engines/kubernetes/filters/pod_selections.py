@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from gpusquad.engines.kubernetes.filters.placement_rule import PlacementRule
 from gpusquad.engines.kubernetes.filters.pod_affinity import Term
@@ -17,6 +18,14 @@ Namespaces = dict[str, Labels]
 
 # Each has: whether it depends on labels of namespaces; the labels of pods that alone decide (empty: something else
 # does); and the tags by which all candidate pods can be found (None: any pod).
+
+
+def _hash_once(self: Any) -> int:
+    """Selections are keys of dicts, and hashing their terms is slow."""
+    known = self.__dict__
+    if "_hash" not in known:
+        known["_hash"] = hash(tuple(known[field.name] for field in fields(self)))
+    return known["_hash"]
 
 
 class _TermSelection:
@@ -39,6 +48,8 @@ class AffinityPods(_TermSelection):
 
     terms: tuple[Term, ...]
 
+    __hash__ = _hash_once
+
     def tags(self) -> Iterable[Tag] | None:
         return _anchors(self.terms[0].selector)
 
@@ -53,6 +64,8 @@ class AntiAffinityPods(_TermSelection):
 
     topology_key: str
     terms: tuple[Term, ...]
+
+    __hash__ = _hash_once
 
     def tags(self) -> Iterable[Tag] | None:
         anchors = [_anchors(term.selector) for term in self.terms]
@@ -71,6 +84,8 @@ class RepellingPods:
     terms: tuple[Term, ...]
     uses_namespaces: bool = False
     labels: tuple[str, ...] = ()
+
+    __hash__ = _hash_once
 
     def tags(self) -> Iterable[Tag] | None:
         return self.terms
@@ -95,6 +110,8 @@ class SpreadPods:
     def labels(self) -> tuple[str, ...]:
         return _mentioned(self.selector)
 
+    __hash__ = _hash_once
+
     def tags(self) -> Iterable[Tag] | None:
         return _anchors(self.selector)
 
@@ -112,6 +129,8 @@ class PortPods:
     uses_namespaces: bool = False
     labels: tuple[str, ...] = ()
 
+    __hash__ = _hash_once
+
     def tags(self) -> Iterable[Tag] | None:
         return {port.port for port in self.ports}
 
@@ -126,6 +145,8 @@ class ClaimPods:
     claim: str
     uses_namespaces: bool = False
     labels: tuple[str, ...] = ()
+
+    __hash__ = _hash_once
 
     def tags(self) -> Iterable[Tag] | None:
         return (self.claim,)

@@ -57,6 +57,8 @@ class ClusterObserver:
         self._masks = NodeMasks([], self.index, self.storage)
         self._sets: dict[str, Mask] = {}
         """As last reported to the service."""
+        self._reasons: dict[str, str] = {}
+        """Why sets of waiting jobs are empty, as last reported."""
         self._waiting = WaitingJobs(self.index)
         self._new_waiting = False
         """The start of a job that has come to wait changes the sets, which the service does not know."""
@@ -142,9 +144,13 @@ class ClusterObserver:
         self._waiting.drop(job_id)
 
     def _note_waiting(self, job_id: str) -> None:
-        own = (self.rules.get(name) for name in self._waiting.names_of(job_id))
-        if self._waiting.changes_sets(job_id) or any(rule is not None and rule.is_live for rule in own):
+        names = self._waiting.names_of(job_id)
+        is_live = any(self.rules[name].is_live for name in names if name in self.rules)
+        if is_live or self._waiting.changes_sets(job_id) or any(map(self._lacks_reason, names)):
             self._new_waiting = True
+
+    def _lacks_reason(self, name: str) -> bool:
+        return name in self._sets and name not in self._reasons and not self._sets[name].any()
 
     def know(self, rule: PlacementRule) -> None:
         if rule.name not in self.rules:
@@ -214,12 +220,15 @@ class ClusterObserver:
 
     def _node_sets(self) -> NodeSets:
         live = {name: rule for name in self._waiting.names if (rule := self.rules.get(name)) and rule.is_live}
-        rules = self._masks.frozen(live) if live else {}
-        if not rules:
-            return NodeSets(self._sets)
+        rules = self._masks.frozen(live)
+        self._reasons = {
+            name: self._masks.why_none(self.rules[name])
+            for name in self._waiting.names
+            if name in self.rules and name in self._sets and not self._sets[name].any()
+        }
         selections = {check.selection for rule in rules.values() for check in rule.checks}
         starts = self._waiting.effects(selections)
-        return LiveNodeSets(self._sets, rules, self._masks.counts(selections), starts)
+        return LiveNodeSets(self._sets, rules, self._masks.counts(selections), starts, self._reasons)
 
     def _reshape_masks(self) -> None:
         names = sorted(self._nodes)
