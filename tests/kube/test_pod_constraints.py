@@ -33,7 +33,7 @@ def racks() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def empty(racks: ControlPlane, tmp_path: Path) -> Iterator[ControlPlane]:
-    with serving(racks, tmp_path):
+    with serving(racks, tmp_path, mode="standard"):
         yield racks
     racks.admin.delete(DEPLOYMENTS)
     racks.admin.until(DEPLOYMENTS, lambda found: not found)
