@@ -48,6 +48,29 @@ class Apart(NodeSets):
         return Apart(free, self._waiting, self.given)
 
 
+class Near(NodeSets):
+    """Only nodes with a job of these are allowed."""
+
+    def __init__(self, waiting: Set[str], there: np.ndarray | None = None, given: NodeSets | None = None) -> None:
+        super().__init__(near=np.zeros(4, bool) if there is None else there)
+        self._waiting, self._given = waiting, given
+
+    @property
+    def given(self) -> NodeSets:
+        return self._given or self
+
+    @property
+    def awaited(self) -> Set[str]:
+        return self._waiting
+
+    def with_start(self, job_id: str, placement: Placement) -> NodeSets:
+        if job_id not in self._waiting:
+            return self
+        there = self["near"].copy()
+        there[placement.all_nodes()] = True
+        return Near(self._waiting, there, self.given)
+
+
 def make_driver(cluster: Cluster | None = None, place: str = "binpack") -> Driver:
     state = SchedulerState(cluster or grid("4x4"), make_policies("fifo", "easy", place))
     return Driver(state, lambda now_us, decisions: None)
@@ -87,6 +110,36 @@ def test_jobs_of_one_cycle_count_for_each_other(kind: str, place: str) -> None:
     report(driver, *"abcde")
     submit(driver, *"abcde", kind=kind)
     assert sorted(starts(driver).values()) == [0, 1, 2, 3]
+
+
+def test_guests_of_a_reservation_count_for_each_other() -> None:
+    driver = make_driver()
+    long = RunTimePrediction(1000 * US_PER_S, 1000 * US_PER_S, "test")
+    driver.apply(0, JobSubmitted(Job("runs", (Role("main", 1, Request(gpus=1)),)), long))
+    driver.decide(0)
+    driver.apply(0, JobSubmitted(Job("head", (Role("main", 16, Request(gpus=1)),)), long))
+    assert starts(driver) == {}
+    report(driver, *"abcd")
+    submit(driver, *"abcd")
+    assert sorted(starts(driver).values()) == [0, 1, 2, 3]
+
+
+def test_guest_starts_where_an_earlier_guest_attracts_it() -> None:
+    """In the next cycle, although nothing but the sets has changed."""
+    driver = make_driver()
+    long = RunTimePrediction(1000 * US_PER_S, 1000 * US_PER_S, "test")
+    driver.apply(0, JobSubmitted(Job("runs", (Role("main", 1, Request(gpus=4)),)), long))
+    assert starts(driver) == {"runs": 0}
+    driver.apply(0, JobSubmitted(Job("head", (Role("main", 16, Request(gpus=1)),)), long))
+    starts(driver)
+    driver.apply(0, NodeSetsChanged(Near(frozenset("a"), np.arange(4) == 0)))
+    driver.apply(0, JobSubmitted(Job("b", (Role("main", 1, Request(gpus=1, where="near")),)), FORECAST))
+    driver.apply(0, JobSubmitted(Job("c", (Role("main", 1, Request(gpus=1, where="near")),)), FORECAST))
+    driver.apply(0, JobSubmitted(Job("a", (Role("main", 1, Request(gpus=1)),)), FORECAST))
+    first = starts(driver)
+    assert first.keys() == {"a"}
+    driver.apply(0, NodeSetsChanged(Near(frozenset(), np.isin(np.arange(4), (0, first["a"])))))
+    assert starts(driver) == {"b": first["a"], "c": first["a"]}
 
 
 def test_start_counts_until_a_report_does() -> None:

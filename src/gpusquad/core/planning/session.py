@@ -355,6 +355,7 @@ class CycleSession:
     def _wall(self, reservation: Reservation) -> Space:
         if reservation.wall is None:
             reservation.wall = self.state.timeline.wall_of(reservation)
+        reservation.wall.set_allowed(self.state.space.allowed)  # starts may have changed it
         return reservation.wall
 
     def _find_by_moving_cards(self, reservation: Reservation, job: Job) -> Placement | None:
