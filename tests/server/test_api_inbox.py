@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.store import inbox
+from gpusquad.store import inbox, jobs
 from gpusquad.store.inbox import InboxRow
+from gpusquad.store.jobs import JobRow
 from tests.server.rig import Rig, error_of
 
 S = 1_000_000
@@ -68,6 +69,18 @@ def test_pages_and_filters(rig: Rig) -> None:
     assert [one["title"] for one in listed(rig, after=3)["items"]] == ["e", "d"]
     assert rig.post("inbox/read", json={"ids": [5], "up_to": 2}).json() == {"marked": 3, "unread": 2}
     assert [one["title"] for one in listed(rig, unread=True)["items"]] == ["d", "c"]
+
+
+def test_entries_about_a_job_are_its_own_and_those_of_its_batch(rig: Rig) -> None:
+    with rig.database.write() as c:
+        jobs.insert(c, [JobRow("j1", "j1", "vision", "ann", group_id="g"), JobRow("j2", "j2", "vision", "ann")])
+    put(rig, "j1", "j2")
+    put(rig, "batch", job_id=None, group_id="g")
+    put(rig, "burst", job_id=None)
+    put(rig, "theirs", user="amy", job_id="j1")
+    assert [one["title"] for one in listed(rig, job="j1")["items"]] == ["batch", "j1"]
+    assert [one["title"] for one in listed(rig, job="j2")["items"]] == ["j2"]
+    assert listed(rig, job="nobody")["items"] == []
 
 
 def test_viewer_may_mark_the_own_inbox_as_read(rig: Rig) -> None:

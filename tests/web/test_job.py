@@ -210,3 +210,16 @@ def test_automatic_requests_are_shown_beside_what_was_used(page: Any, service: R
     expect(page.get_by_text("host_memory: 300MiB")).to_be_visible()
     assert violations(page) == []
     save_screenshot(page, "job-auto")
+
+
+def test_job_page_shows_the_notices_of_the_inbox_without_any_rule(page: Any, service: RunningService) -> None:
+    job_id, other = (service.submit(name=name, gpus=0, command="exit 3") for name in ("noted", "other"))
+    for job in (job_id, other):
+        service.wait(job)
+    log_in(page, service, path=f"/jobs/{job_id}")
+    notices = section(page, "Notices")
+    expect(notices).to_contain_text("noted has failed")
+    expect(notices).to_contain_text("exit code 3")
+    expect(notices).not_to_contain_text("other has failed")
+    expect(notices).not_to_contain_text("No notices for you")
+    assert violations(page) == []

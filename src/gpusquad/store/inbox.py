@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 
 from gpusquad.store.paging import Page, from_cursor, to_cursor
 from gpusquad.store.rows import drop_smallest, values_of
-from gpusquad.store.tables import inbox
+from gpusquad.store.tables import inbox, jobs
 
 KEEP_ENTRIES = 1000
 """Entries kept for each user."""
@@ -65,14 +65,18 @@ def put_all(c: Connection, rows: Sequence[InboxRow]) -> None:
         c.execute(insert(inbox), values)
 
 
-def page(c: Connection, user: str, *, unread: bool = False, after: int | None = None, limit: int = 100,
-         cursor: str | None = None) -> Page[InboxRow]:  # fmt: skip
-    """One page of a user's entries, newest first. ``after``: only newer ones than that id."""
+def page(c: Connection, user: str, *, unread: bool = False, after: int | None = None, job: str | None = None,
+         limit: int = 100, cursor: str | None = None) -> Page[InboxRow]:  # fmt: skip
+    """One page of a user's entries, newest first. ``after``: only newer ones than that id. ``job``: only those about
+    this job or its batch."""
     query = select(inbox).where(inbox.c.user == user).order_by(inbox.c.id.desc()).limit(limit + 1)
     if unread:
         query = query.where(inbox.c.read_us.is_(None))
     if after is not None:
         query = query.where(inbox.c.id > after)
+    if job is not None:
+        batch = select(jobs.c.group_id).where(jobs.c.id == job).scalar_subquery()
+        query = query.where((inbox.c.job_id == job) | (inbox.c.group_id == batch))
     if cursor is not None:
         query = query.where(inbox.c.id < from_cursor(cursor, int)[0])
     found = [InboxRow(*row) for row in c.execute(query)]

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: bdd0a804250b367c
+// mark: 215f5f8665a5a79c
 
 export interface paths {
     "/api/v1/jobs": {
@@ -6851,6 +6851,8 @@ export interface operations {
                 unread?: boolean;
                 /** @description Only entries with a larger id */
                 after?: number | null;
+                /** @description Only entries about this job (id) or its batch */
+                job?: string | null;
                 /** @description Rows on this page */
                 limit?: number;
                 /** @description `next` of the previous page */

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import MAX_TEXT
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.notify.collect import ends_of
@@ -24,12 +25,13 @@ router = APIRouter(prefix="/inbox", tags=["notices"])
 def list_inbox(
     who: Reader, svc: Svc, unread: Annotated[bool, Query(description="Only unread entries")] = False,
     after: Annotated[int | None, Query(ge=0, le=2**53, description="Only entries with a larger id")] = None,
-    limit: Limit = USUAL_ROWS, cursor: Cursor = None,
+    job: Annotated[str | None, Query(max_length=MAX_TEXT, description="Only entries about this job (id) or its batch")]
+    = None, limit: Limit = USUAL_ROWS, cursor: Cursor = None,
 ) -> Answer:  # fmt: skip
     """List the caller's inbox, newest first."""
     svc.notices.settle()
     with svc.database.read() as c:
-        found = inbox.page(c, who.user, unread=unread, after=after, limit=limit, cursor=cursor)
+        found = inbox.page(c, who.user, unread=unread, after=after, job=job, limit=limit, cursor=cursor)
         count = inbox.unread(c, who.user)
     return Answer(page([_entry_view(row) for row in found.items], found.next_cursor) | {"unread": count})
 

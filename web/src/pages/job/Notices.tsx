@@ -8,44 +8,61 @@ import { Panel } from "../../ui/Panel";
 import { Time } from "../../ui/Time";
 import { toast, toastError } from "../../ui/Toast";
 import styles from "./Notices.module.css";
-import { type Job, useNotices } from "./queries";
+import { type Job, useDeliveries, useInboxEntries } from "./queries";
 import { type Key, text } from "./texts";
 
-type Notice = Schemas["NoticeView"];
+type Delivery = Schemas["NoticeView"];
+type InboxEntry = Schemas["InboxEntry"];
 const TONES = { sent: "good", waiting: "info", dead: "bad" } as const;
 
-/** Notices about this job. */
+/** Notices about this job: those of the inbox, and their deliveries to channels. */
 export function Notices({ job }: { job: Job }) {
   const t = useTexts(text);
-  const { data } = useNotices(job.id);
+  const { data: entries } = useInboxEntries(job.id);
+  const { data: deliveries } = useDeliveries(job.id);
+  const hasDeliveries = deliveries !== undefined && deliveries.length > 0;
   return (
     <Panel title={t("notices")}>
-      {data?.length === 0 && <p className={styles.note}>{t("noNotices")}</p>}
-      {data && data.length > 0 && <ul className={styles.list}>{data.map((notice) => <NoticeItem key={notice.id} notice={notice} job={job.id} />)}</ul>}
+      {entries?.length === 0 && deliveries?.length === 0 && <p className={styles.note}>{t("noNotices")}</p>}
+      {entries && entries.length > 0 && <ul className={styles.list}>{entries.map((entry) => <InboxItem key={entry.id} entry={entry} />)}</ul>}
+      {hasDeliveries && <h3 className={styles.heading}>{t("deliveries")}</h3>}
+      {hasDeliveries && <ul className={styles.list}>{deliveries.map((one) => <DeliveryItem key={one.id} delivery={one} job={job.id} />)}</ul>}
     </Panel>
   );
 }
 
-function NoticeItem({ notice, job }: { notice: Notice; job: string }) {
+function InboxItem({ entry }: { entry: InboxEntry }) {
+  return (
+    <li>
+      <p>{entry.title}</p>
+      <p className={styles.note}>
+        <Time at_s={entry.at_s} />
+        {entry.reason?.text && <> · {entry.reason.text}</>}
+      </p>
+    </li>
+  );
+}
+
+function DeliveryItem({ delivery, job }: { delivery: Delivery; job: string }) {
   const t = useTexts(text);
-  const mayRetry = maySubmit(useCurrentUser()) && notice.state === "dead";
+  const mayRetry = maySubmit(useCurrentUser()) && delivery.state === "dead";
   const queries = useQueryClient();
   const retry = useMutation({
-    mutationFn: () => need(api.POST("/api/v1/notices/{notice}/retry", { params: { path: { notice: notice.id } } })),
+    mutationFn: () => need(api.POST("/api/v1/notices/{notice}/retry", { params: { path: { notice: delivery.id } } })),
     onSuccess: () => toast(t("retried")),
     onError: toastError,
     onSettled: () => queries.invalidateQueries({ queryKey: ["job", job, "notices"] }),
   });
-  const state = notice.state in TONES ? (notice.state as keyof typeof TONES) : null;
+  const state = delivery.state in TONES ? (delivery.state as keyof typeof TONES) : null;
   return (
     <li>
       <p>
-        <Badge tone={state ? TONES[state] : "plain"}>{state ? t(`notice.${state}` as Key) : notice.state}</Badge> {notice.title}
+        <Badge tone={state ? TONES[state] : "plain"}>{state ? t(`notice.${state}` as Key) : delivery.state}</Badge> {delivery.title}
       </p>
       <p className={styles.note}>
-        <Time at_s={notice.created_s} />
-        {notice.tries > 1 && <> · {t("tries", { n: notice.tries })}</>}
-        {notice.error && <> · {notice.error}</>}
+        <Time at_s={delivery.created_s} />
+        {delivery.tries > 1 && <> · {t("tries", { n: delivery.tries })}</>}
+        {delivery.error && <> · {delivery.error}</>}
       </p>
       {mayRetry && <Button isSmall disabled={retry.isPending} onClick={() => retry.mutate()}>{t("retry")}</Button>}
     </li>

@@ -66,8 +66,17 @@ export function useNeighbours(job: Job) {
   });
 }
 
-/** The user's latest notices about the job, filtered here because the service has no filter by job. */
-export function useNotices(id: string) {
+/** Entries of the user's inbox about the job or its batch. */
+export function useInboxEntries(id: string) {
+  return useQuery({
+    queryKey: ["job", id, "inbox"],
+    queryFn: () => need(api.GET("/api/v1/inbox", { params: { query: { job: id } } })),
+    select: (page) => page.items,
+  });
+}
+
+/** Latest deliveries to the user's channels about the job, filtered here because the service has no filter by job. */
+export function useDeliveries(id: string) {
   return useQuery({
     queryKey: ["job", id, "notices"],
     queryFn: () => need(api.GET("/api/v1/notices/outbox", { params: { query: { limit: 500 } } })),

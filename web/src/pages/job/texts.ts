@@ -134,6 +134,7 @@ export const text = texts({
 
     notices: "Notices",
     noNotices: "No notices for you about this job.",
+    deliveries: "Deliveries to your channels",
     retry: "Send again",
     retried: "Notice queued to be sent again.",
     "notice.waiting": "waiting",
@@ -291,6 +292,7 @@ export const text = texts({
 
     notices: "알림",
     noNotices: "이 작업에 대해 받은 알림이 없습니다.",
+    deliveries: "내 채널로 보낸 알림",
     retry: "다시 보내기",
     retried: "알림을 다시 보내도록 등록했습니다.",
     "notice.waiting": "대기",
