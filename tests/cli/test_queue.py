@@ -15,7 +15,7 @@ def test_who_runs_and_who_waits(service, gsq, monkeypatch):
     assert " ".join(lines[0].split()) == "# JOB NAME USER TENANT GPUS STATE FOR NEXT WHERE / WHY"
     assert "62 % · 30 min left" in shown
     assert "n0: 0 1 2 3" in shown
-    assert "in 12 min" in shown
+    assert "in 12–24 min" in shown
     assert "needs 8 GPUs on one node, the largest free block is 5" in shown
     assert lines[-1] == "2 running · 1 starting · 3 pending · 1 held"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.cli._times import DAY_S, HOUR_S, between, clock, read_time, relative, span
+from gpusquad.cli._times import DAY_S, HOUR_S, between, clock, narrow_range, read_time, relative, span
 from gpusquad.model.errors import Invalid
 
 NOW = 1_700_000_000.0
@@ -21,6 +21,17 @@ NOW = 1_700_000_000.0
 )  # fmt: skip
 def test_spans(seconds, said):
     assert span(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("soon_s", "late_s", "said"),
+    [
+        (600, 2700, "10–45 min"), (2700, 7500, "45 min–2 h 5 min"), (3600, 7200, "1–2 h"), (600, 601, "10 min"),
+        (10, 90, "10 s–2 min"), (3900, 7500, "1 h 5 min–2 h 5 min"),
+    ],
+)  # fmt: skip
+def test_narrow_ranges(soon_s, late_s, said):
+    assert narrow_range(soon_s, late_s) == said
 
 
 @given(st.floats(0, 1e9))

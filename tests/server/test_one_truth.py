@@ -10,7 +10,7 @@ import pytest
 
 from gpusquad.cli._answers import plan_facts
 from gpusquad.cli._jobs import forecast_text
-from gpusquad.cli._times import UNKNOWN
+from gpusquad.cli._times import UNKNOWN, span
 from gpusquad.server.answers import Who
 from gpusquad.store.database import Database
 from tests.databases import sqlite_schema
@@ -160,12 +160,15 @@ def check_api(hour: BusyHour, draw: Random) -> None:
 
 
 def check_texts(row: dict[str, Any], when: dict[str, Any], now_s: float) -> None:
-    """The queue's column NEXT begins as the line ``starts`` of ``when``. If the start is not known, it is the reserved
-    one, which ``when`` has in another line."""
+    """The queue's column NEXT has the median and the P90 of the line ``starts`` of ``when``. If the start is not known,
+    it is the reserved one, which ``when`` has in another line."""
     starts, next_ = str(dict(plan_facts(when, row, now_s))["starts"]), forecast_text(row, now_s)
     if when["start_s"] is None and when["promised_s"] is not None:
         assert starts.startswith(UNKNOWN)
         assert next_.startswith("reserved for"), next_
+    elif "in 9 of 10 cases" in starts:
+        assert starts.startswith(next_.partition("–")[0]), (starts, next_)
+        assert next_.endswith(span(when["high_s"] - now_s)), (starts, next_)
     else:
         assert starts.startswith(next_), (starts, next_)
 

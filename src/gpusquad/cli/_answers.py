@@ -9,7 +9,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gpusquad.cli._jobs import FINAL, STYLES, WAITING, cards, cause, ending, label, short, time_in_state, words
+from gpusquad.cli._jobs import (
+    FINAL,
+    NOW_S,
+    RANGE_FROM_S,
+    STYLES,
+    WAITING,
+    cards,
+    cause,
+    ending,
+    label,
+    short,
+    time_in_state,
+    words,
+)
 from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import Cell
@@ -121,10 +134,10 @@ def starts(answer: Plain, now_s: float) -> str:
     soon_s, late_s = answer.get("start_s"), answer.get("high_s")
     if soon_s is None:
         return f"{UNKNOWN}; gpusquad why tells the reason"
-    if soon_s - now_s < 1:
+    if soon_s - now_s < NOW_S:
         return "now"
     text = f"{relative(soon_s, now_s)}, at {clock(soon_s, now_s)}"
-    if late_s is not None and late_s - soon_s >= 60:
+    if late_s is not None and late_s - soon_s >= RANGE_FROM_S:
         text += f"; by {clock(late_s, now_s)} in 9 of 10 cases"
     return text
 

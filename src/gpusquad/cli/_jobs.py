@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpusquad.cli._sanitize import one_line
-from gpusquad.cli._times import UNKNOWN, clock, relative, span
+from gpusquad.cli._times import UNKNOWN, clock, narrow_range, relative, span
 from gpusquad.model.errors import Invalid
 
 Plain = Mapping[str, Any]
@@ -22,6 +22,10 @@ STYLES = {
 }  # fmt: skip
 ID_LENGTH = 8
 MAX_CARDS = 8
+NOW_S = 1.0
+"""A start that is nearer is shown as now."""
+RANGE_FROM_S = 60.0
+"""A P90 that is this much later than the median is shown beside it."""
 UNKNOWN_END = "end not known"
 
 
@@ -112,8 +116,12 @@ def cards(placement: Sequence[Plain], most: int = MAX_CARDS) -> str:
 
 
 def _starts(job: Plain, now_s: float) -> str:
+    """The forecast start, from the median to the P90."""
     if job.get("eta_s") is not None:
-        return relative(max(job["eta_s"], now_s), now_s)
+        soon_s, late_s = job["eta_s"] - now_s, job.get("eta_high_s")
+        if soon_s < NOW_S or late_s is None or late_s - job["eta_s"] < RANGE_FROM_S:
+            return relative(max(job["eta_s"], now_s), now_s)
+        return f"in {narrow_range(soon_s, late_s - now_s)}"
     if job.get("promised_s") is not None:
         return f"reserved for {clock(max(job['promised_s'], now_s), now_s)}"
     return "" if job["state"] == "held" else UNKNOWN

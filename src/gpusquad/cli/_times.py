@@ -55,6 +55,16 @@ def between(soon_s: float, late_s: float) -> str:
     return soon if soon == late else f"{soon} to {late}"
 
 
+def narrow_range(soon_s: float, late_s: float) -> str:
+    """A range for a table: ``10–45 min``, ``45 min–2 h``, or one duration if both ends read the same."""
+    soon, late = span(soon_s), span(late_s)
+    if soon == late:
+        return soon
+    number, _, unit = soon.partition(" ")
+    is_same_unit = " " not in unit and late.partition(" ")[2] == unit
+    return f"{number}–{late}" if is_same_unit else f"{soon}–{late}"
+
+
 def read_time(text: str, field: str, now_s: float, direction: Literal["past", "future"] = "past") -> float:
     """Parse a time relative to now (``7d``, ``90min``) or a date (``2026-03-01``, ``2026-03-01T14:30``)."""
     text = text.strip()

@@ -37,7 +37,7 @@ COLUMNS = (
     TableColumn("GPUS", right=True),
     TableColumn("STATE"),
     TableColumn("FOR", right=True, from_width=100),
-    TableColumn("NEXT", max_width=24, min_width=12),
+    TableColumn("NEXT", max_width=28, min_width=12),
     TableColumn("WHERE / WHY", wraps=True, style="dim", from_width=72),
 )
 
