@@ -286,6 +286,39 @@ def test_notice_is_sent_once_when_the_store_fails_after_sending(database, clock,
     assert [row.state for row in rows(database)] == ["sent"]
 
 
+def test_delivered_notice_is_recorded_while_the_next_one_hangs(database, clock):
+    add_rule(database, "json://a")
+    recorded = threading.Event()
+    while_it_hangs = []
+
+    class Sender(FakeSender):
+        def send(self, url, message):
+            if self.sent:
+                recorded.wait(10)
+                while_it_hangs.append([row.state for row in rows(database)])
+            super().send(url, message)
+
+    box = Outbox(database, Sender(), clock, count=lambda _: recorded.set())
+    for name in ("queued", "started"):
+        fail_job(database, clock, JobRow(name, name, "vision", "ann"))
+    assert box.deliver_due() == 2
+    assert while_it_hangs == [["sent", "waiting"]]
+
+
+def test_burst_of_notices_is_recorded_together(database, clock, monkeypatch):
+    add_rule(database, "json://a")
+    box, counts = outbox(database, FakeSender(), clock)
+    for number in range(50):
+        fail_job(database, clock, JobRow(str(number), str(number), "vision", "ann"))
+    monkeypatch.setattr("gpusquad.server.notify.outbox.SAVE_EVERY_S", 60.0)
+    recorded = []
+    sent_all = notices.sent_all
+    monkeypatch.setattr(notices, "sent_all", lambda c, ids: (recorded.append(len(ids)), sent_all(c, ids)))
+    assert box.deliver_due() == 50
+    assert recorded == [50]
+    assert counts == ["sent"] * 50
+
+
 # -- thread
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,6 +27,7 @@ from gpusquad.server.notify.messages import NoticeMessage, digest
 from gpusquad.server.notify.sender import Sender
 from gpusquad.store import notices
 from gpusquad.store.database import Database
+from gpusquad.store.errors import StoreUnavailable
 from gpusquad.store.notices import NoticeRow
 
 _log = structlog.get_logger("gpusquad.notices")
@@ -107,7 +109,7 @@ class Outbox:
         due = [queue for queue in self._queues() if queue.due_us <= now_us]
         if not due:
             return 0
-        with ThreadPoolExecutor(min(self.at_once, len(due)), "notice") as pool:
+        with self._saved_meanwhile(), ThreadPoolExecutor(min(self.at_once, len(due)), "notice") as pool:
             return sum(pool.map(self._send_queue, due))
 
     def next_due_us(self) -> int | None:
@@ -135,7 +137,7 @@ class Outbox:
         """Messages of one channel, in order, until one fails or the round ends. Returns the number handled."""
         with self.database.read() as c:
             rows = notices.waiting(c, queue.rules, MESSAGES_AT_ONCE)
-        until_s, save_s, handled = time.monotonic() + ROUND_S, time.monotonic() + SAVE_EVERY_S, 0
+        until_s, handled = time.monotonic() + ROUND_S, 0
         for parcel in _parcels(rows, self.sender.is_structured(queue.url)):
             failure = self._try(queue.url, _message(parcel))
             results = [_Result(row.id, "sent") for row in parcel] if failure is None else [
@@ -144,10 +146,6 @@ class Outbox:
             handled += len(results)
             if results[-1].outcome == "retried" or time.monotonic() >= until_s:
                 break
-            if time.monotonic() >= save_s:
-                self._save()
-                save_s = time.monotonic() + SAVE_EVERY_S
-        self._save()
         return handled
 
     def _try(self, url: str, message: NoticeMessage) -> SendFailed | None:
@@ -163,6 +161,24 @@ class Outbox:
     def _failed(self, row: NoticeRow, failure: SendFailed) -> _Result:
         next_us = self.backoff.next_us(self.now_us(), row, failure)
         return _Result(row.id, "dead" if next_us is None else "retried", failure.reason, next_us)
+
+    @contextmanager
+    def _saved_meanwhile(self) -> Iterator[None]:
+        """Record results at intervals and at the end. A thread of its own does it, because any send may hang."""
+        done = threading.Event()
+        saver = threading.Thread(target=self._save_until, args=(done,), name="notice-saver", daemon=True)
+        saver.start()
+        try:
+            yield
+        finally:
+            done.set()
+            saver.join()
+            self._save()
+
+    def _save_until(self, done: threading.Event) -> None:
+        while not done.wait(SAVE_EVERY_S):
+            with suppress(StoreUnavailable):  # the results are kept, and the last save reports the outage
+                self._save()
 
     def _save(self) -> None:
         with self._saving:
