@@ -116,6 +116,39 @@ def test_offline_estimate_counts_until_two_similar_runs_are_known():
     assert memory_advice(asks, OWN, few, NODE).value == 5 * GIB
 
 
+def test_memory_that_a_run_was_killed_at_is_doubled_whatever_the_estimate():
+    """As long as fewer than two runs have shown what it really needs."""
+    asks = job(expected=OfflineEstimate(host_memory_bytes=100 * MIB))
+    killed = run_summary(how="failed", number=1, needed_bytes=256 * MIB)
+    completed = [run_summary(number=number, host_memory_bytes=300 * MIB) for number in (2, 3)]
+    for known, at_least in (([killed], 256), ([killed, completed[0]], 300), ([killed, *completed], 300)):
+        found = memory_advice(asks, OWN, known, NODE)
+        assert found is not None
+        assert found.value >= at_least * MIB
+        assert found.source == "history"
+    found = memory_advice(asks, OWN, [killed], NODE)
+    assert found is not None
+    assert (found.value, "killed" in found.why) == (256 * MIB, True)
+    small = HostRoom(1000, 200 * MIB)
+    assert memory_advice(asks, OWN, [killed], small).value == 200 * MIB
+    assert memory_advice(asks, SCRIPT, [killed], NODE).source == "estimate"
+
+
+def test_memory_of_a_single_kill_long_ago_counts_no_longer():
+    long_ago = run_summary(how="failed", number=0, needed_bytes=64 * GIB)
+    found = memory_advice(job(), OWN, [long_ago, *(run_summary(number=n, host_memory_bytes=GIB) for n in (1, 2))], NODE)
+    assert found is not None
+    assert found.value < 2 * GIB
+
+
+def test_estimate_that_a_run_exceeded_does_not_count():
+    asks = job(expected=OfflineEstimate(host_memory_bytes=100 * MIB))
+    found = memory_advice(asks, OWN, runs(1, host_memory_bytes=300 * MIB), NODE)
+    assert found is not None
+    assert found.source == "history"
+    assert found.value > 300 * MIB
+
+
 def test_runs_of_the_same_script_do_not_outweigh_an_estimate():
     asks = job(expected=OfflineEstimate(host_memory_bytes=4 * GIB))
     assert SCRIPT.weight < OWN.weight

@@ -104,6 +104,26 @@ def test_offline_estimate_is_used_until_there_are_enough_runs():
     assert predictor.peak(with_estimate).bytes.source == "history"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("how", ["succeeded", "failed"])
+def test_offline_estimate_that_a_run_exceeded_does_not_count(how):
+    predictor = PeakMemoryPredictor()
+    predictor.learn(past_run(job(), peak_gib=23.5, how=how))
+    found = predictor.peak(job(number=1, expected=offline_estimate(memory_bytes=10 * GIB)))
+    assert found is not None
+    assert found.bytes.source == "history"
+    assert found.bytes.at(0.95) > 23.5 * GIB
+    other = job("vit", user="bob", command="train.py", expected=offline_estimate(memory_bytes=10 * GIB))
+    assert predictor.peak(other).bytes.source == "analytical"  # type: ignore[union-attr]
+
+
+def test_needed_memory_of_a_killed_attempt_survives_a_later_attempt_that_was_cut():
+    predictor = PeakMemoryPredictor()
+    predictor.learn(past_run(job(), how="failed", needed_memory_bytes=GIB, ended_us=1))
+    predictor.learn(past_run(job(), how="cancelled", ended_us=2))
+    ((_, seen), *_) = predictor.circles(job())
+    assert [run.needed_bytes for run in seen] == [GIB]
+
+
 def test_profile_is_used_without_runs_and_offline_estimate():
     found = PeakMemoryPredictor().predict(job(profile=Profile(memory_bytes=6 * GIB)))
     assert found is not None

@@ -185,6 +185,8 @@ class PastRun:
     """Peak CPU of one task, averaged over a minute."""
     host_memory_bytes: int | None = None
     """Peak main memory of one task."""
+    needed_memory_bytes: int = 0
+    """Main memory that a task should request next, because one was killed for lack of it. 0: none was."""
 
     @property
     def was_cut(self) -> bool:

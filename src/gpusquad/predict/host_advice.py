@@ -13,7 +13,7 @@ from math import ceil
 from gpusquad.model.job import Job
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.predict.memory import FEW, peak_quantiles
-from gpusquad.predict.similar_runs import RunGroup, RunSummary
+from gpusquad.predict.similar_runs import MIN_WEIGHT, RunGroup, RunSummary
 
 GIB, MIB = 2**30, 2**20
 FAIR_SHARE = "fair share"
@@ -21,8 +21,6 @@ FAIR_SHARE = "fair share"
 SAFE_LEVEL = 0.95
 """The fraction of runs that should fit into the advised request."""
 CPU_HEADROOM = 1.2
-MIN_WEIGHT = 0.6
-"""Of a group of runs that outweighs an offline estimate: the same name, or the same application."""
 MIN_CPU_MILLI = 1000
 """For a task without cards or with a part of a card, unless a whole card's fair share is less."""
 LEAST_CPU_MILLI, LEAST_MEMORY_BYTES = 100, 64 * MIB
@@ -74,10 +72,21 @@ def cpu_advice(job: Job, group: RunGroup | None, runs: Sequence[RunSummary], roo
 
 
 def memory_advice(job: Job, group: RunGroup | None, runs: Sequence[RunSummary], room: HostRoom) -> HostAdvice | None:
-    """Bytes. None: nothing is known of the nodes either."""
+    """Bytes. None: nothing is known of the nodes either. ``runs``: the latest last."""
+    found = _memory_by_evidence(job, group, runs, room)
+    needed = _needed_bytes(group, runs)
+    if not needed or (found is not None and found.value >= needed):
+        return found
+    why = f"a run of this kind was killed for lack of memory; {_size(needed)} is twice what it requested"
+    return HostAdvice(_at_most(needed, room.memory_bytes), "history", why)
+
+
+def _memory_by_evidence(
+    job: Job, group: RunGroup | None, runs: Sequence[RunSummary], room: HostRoom
+) -> HostAdvice | None:
     measured = [seen for seen in runs if seen.host_memory_bytes]
     expected_bytes = job.expected.host_memory_bytes if job.expected is not None else 0
-    if expected_bytes and not _outweighs(group, measured):
+    if expected_bytes and not _outweighs(group, measured) and not _is_exceeded(expected_bytes, group, measured):
         needed = rounded_bytes(round(expected_bytes * CPU_HEADROOM))
         return HostAdvice(_at_most(needed, room.memory_bytes), "estimate", f"{_size(expected_bytes)} by the offline "
                           "estimate, and 20 %")  # fmt: skip
@@ -88,6 +97,25 @@ def memory_advice(job: Job, group: RunGroup | None, runs: Sequence[RunSummary], 
         return HostAdvice(_at_most(needed, room.memory_bytes), "history", why)
     share_bytes = fair_memory_bytes(job, room)
     return HostAdvice(share_bytes, FAIR_SHARE, f"no data on such jobs; {_share_of(job)}") if share_bytes else None
+
+
+def _needed_bytes(group: RunGroup | None, runs: Sequence[RunSummary]) -> int:
+    """Memory that killed runs show to be needed, until complete runs have shown how much it really is. 0: none was."""
+    if group is None or group.weight < MIN_WEIGHT:
+        return 0
+    needed = complete = 0
+    for seen in reversed(runs):
+        complete += seen.is_whole and bool(seen.host_memory_bytes)
+        if complete == FEW:
+            break
+        needed = max(needed, seen.needed_bytes)
+    return needed
+
+
+def _is_exceeded(expected_bytes: int, group: RunGroup | None, measured: Sequence[RunSummary]) -> bool:
+    """Whether a run used more than an offline estimate, which is too small then."""
+    highest = max((seen.host_memory_bytes or 0 for seen in measured), default=0)
+    return group is not None and group.weight >= MIN_WEIGHT and highest > expected_bytes
 
 
 def fair_cpu_milli(job: Job, room: HostRoom) -> int:

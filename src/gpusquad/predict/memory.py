@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, Quantiles, certain
 from gpusquad.predict.offline_estimate import expected_peak
-from gpusquad.predict.similar_runs import RunGroup, RunSummary, SimilarRuns
+from gpusquad.predict.similar_runs import MIN_WEIGHT, RunGroup, RunSummary, SimilarRuns
 
 FEW = 2
 """Number of completed runs before they outweigh what the job file expects."""
@@ -56,8 +56,16 @@ class PeakMemoryPredictor(SimilarRuns):
                 return one
         given = expected_peak(job) or _declared(job)
         if given is not None:
+            if found and _is_exceeded(given, found[0]):
+                return found[0]
             return PeakPrediction(given, None, ())
         return found[0] if found else None
+
+
+def _is_exceeded(given: Quantiles, found: PeakPrediction) -> bool:
+    """Whether a run held more than an expectation allows: it is known to be too small."""
+    highest = max(seen.peak_bytes or 0 for seen in found.runs)
+    return found.group is not None and found.group.weight >= MIN_WEIGHT and highest > given.values[-1]
 
 
 def _peak_of(job: Job, group: RunGroup, runs: Sequence[RunSummary]) -> PeakPrediction | None:

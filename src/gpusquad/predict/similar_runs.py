@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ from gpusquad.model.job import Job
 from gpusquad.model.prediction import How, PastRun
 from gpusquad.predict.base import OnlinePredictor
 
+MIN_WEIGHT = 0.6
+"""Of a group whose runs may outweigh an offline estimate: the same name, or the same application. Runs of the same
+script may have had other arguments."""
 LAST = 20
 """Runs kept of each kind and number of GPUs."""
 MAX_KINDS = 20_000
@@ -46,6 +49,8 @@ class RunSummary:
     host_memory_bytes: int | None = None
     cpu_limit_milli: int = 0
     """CPU of one task that it requested. 0: no limit."""
+    needed_bytes: int = 0
+    """Main memory to request next, because a task was killed for lack of it. 0: none was."""
 
     @property
     def is_whole(self) -> bool:
@@ -75,7 +80,7 @@ class SimilarRuns(OnlinePredictor):
         limit_milli = max(request.cpu_milli for request, _ in job.groups)
         seen = RunSummary(
             job.id, gpus, run.run_us, run.how, run.ended_us, run.peak_memory_bytes, run.cpu_milli,
-            run.host_memory_bytes, limit_milli,
+            run.host_memory_bytes, limit_milli, run.needed_memory_bytes,
         )  # fmt: skip
         for group in groups_of(job):
             self._add(group.key, seen)
@@ -116,6 +121,8 @@ class SimilarRuns(OnlinePredictor):
         runs = sizes.setdefault(seen.gpus, deque(maxlen=LAST))
         for earlier in [other for other in runs if other.job_id == seen.job_id]:
             runs.remove(earlier)  # replace an attempt that was cut: the last one is better evidence
+            if not seen.is_whole:
+                seen = replace(seen, needed_bytes=max(seen.needed_bytes, earlier.needed_bytes))
         runs.append(seen)
         if len(self._groups) > MAX_KINDS:
             del self._groups[next(iter(self._groups))]

@@ -16,9 +16,11 @@ from gpusquad.server.permissions import tenant_used
 from gpusquad.server.schemas.jobs import ChangeRequest, FileRequest
 from gpusquad.server.services.jobs.advice import Note
 from gpusquad.server.services.jobs.cluster_submissions import NOT_COMPLETE
+from gpusquad.server.services.jobs.memory_retries import memory_choices
 from gpusquad.server.views import job_view
 from gpusquad.server.wiring import Services
-from gpusquad.spec.auto import auto_fields
+from gpusquad.spec.amounts import AUTO
+from gpusquad.spec.auto import auto_fields, with_choices
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.expand import expand
 from gpusquad.spec.model import JobSpec
@@ -45,10 +47,14 @@ def specs_of(request: FileRequest, who: Who, services: Services) -> list[JobSpec
 
 
 def again(row: JobRow) -> JobSpec:
-    """The same job for the same tenant, without its dependencies, which have ended."""
+    """The same job for the same tenant, without its dependencies, which have ended. If it was killed for lack of the
+    memory that ``auto`` chose, ``auto`` chooses again.
+    """
     if not row.spec:
         raise Conflict(f"job {row.id} was not submitted here", cure="create its objects in the cluster again")
-    return spec_from_dict(dict(row.spec)).model_copy(update={"tenant": row.tenant, "after": ()})
+    spec = spec_from_dict(dict(row.spec)).model_copy(update={"tenant": row.tenant, "after": ()})
+    killed = bool((row.result or {}).get("oom"))
+    return with_choices(spec, **{one["field"]: AUTO for one in memory_choices(row)}) if killed else spec
 
 
 def submit(specs: list[JobSpec], who: Who, services: Services, key: str | None, action: str) -> Answer:

@@ -73,6 +73,10 @@ class PastRow:
     peak_memory_bytes: int | None
     cpu_milli: int | None
     host_memory_bytes: int | None = None
+    result: dict[str, Any] | None = None
+    """How the job ended, or its latest attempt."""
+    resolved: dict[str, Any] | None = None
+    """What the service chose for the job."""
 
     @property
     def key(self) -> RunKey:
@@ -154,7 +158,7 @@ def past_runs(c: Connection, after: RunKey, limit: int) -> Sequence[PastRow]:
     query = (
         select(a.job_id, a.attempt, a.started_us, a.ended_us, a.how, jobs.c.kept_us, jobs.c.attempt == a.attempt,
                jobs.c.core, run_forecasts.c.peak_memory_bytes, run_forecasts.c.cpu_milli,
-               run_forecasts.c.host_memory_bytes)
+               run_forecasts.c.host_memory_bytes, jobs.c.result, jobs.c.resolved)
         .join(jobs, jobs.c.id == a.job_id)
         .outerjoin(run_forecasts, same)
         # Implied by the next condition, but written so that an index can answer it.

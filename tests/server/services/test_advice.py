@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpusquad.core.ports import AttemptEnded, TaskEnd
@@ -11,6 +13,7 @@ from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict
 from gpusquad.server.services.jobs.advice import Advice
 from gpusquad.server.services.jobs.eligible_nodes import room_of
+from gpusquad.server.submission import again
 from gpusquad.spec.check import check
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.expand import expand
@@ -166,6 +169,46 @@ def test_retry_after_running_out_of_memory_raises_that_of_the_role(world: World,
     assert "the next attempt" in row.cause
     world.at(world.clock.at_us + 60 * SECOND_US)
     assert world.state(job_id) == "running"
+
+
+def killed_for_memory(world: World, job_id: str) -> None:
+    world.settle()
+    world.engine.running.clear()
+    end = TaskEnd(0, signal=9, out_of_memory=True)
+    world.engine.report(AttemptEnded(job_id, 0, "failed", "ran out of memory", end))  # type: ignore[operator]
+    world.settle()
+    world.at(world.clock.at_us + SECOND_US)
+
+
+def test_memory_is_doubled_after_each_kill_whatever_the_estimate(world: World) -> None:
+    asks: dict[str, Any] = {"name": "grower", "memory": "auto", "expect": {"host_memory": "100MiB"}}
+    seen = []
+    for _ in range(3):
+        job_id = world.submit(**asks)
+        killed_for_memory(world, job_id)
+        assert world.state(job_id) == "failed"
+        seen.append(world.scheduler.row(job_id).spec["memory"])
+    assert seen == ["128MiB", "256MiB", "512MiB"]
+    other = world.scheduler.row(world.submit(**(asks | {"name": "other"})))
+    assert other.spec["memory"] == "128MiB"
+
+
+def test_killed_job_that_is_submitted_again_gets_a_new_choice_of_memory(world: World) -> None:
+    asks: dict[str, Any] = {
+        "name": "grower",
+        "cpu": "auto",
+        "memory": "auto",
+        "expect": {"host_memory": "100MiB", "cpu": 2},
+    }
+    job_id = world.submit(**asks)
+    world.settle()
+    assert again(world.scheduler.row(job_id)).memory == "128MiB"
+    killed_for_memory(world, job_id)
+    spec = again(world.scheduler.row(job_id))
+    assert (spec.memory, spec.cpu) == ("auto", 2)
+    written = world.submit(name="grower", memory="1GiB")
+    killed_for_memory(world, written)
+    assert again(world.scheduler.row(written)).memory == "1GiB"
 
 
 def test_auto_choice_is_kept_through_a_retry_and_a_restart(world: World) -> None:

@@ -21,6 +21,7 @@ from gpusquad.predict.host_advice import size_text
 from gpusquad.predict.memory import PeakMemoryPredictor, PeakPrediction
 from gpusquad.predict.similar_runs import RunSummary, groups_of
 from gpusquad.server.services.jobs.eligible_nodes import ClusterRoom
+from gpusquad.server.services.jobs.killed_runs import needed_bytes
 from gpusquad.server.services.prediction.training import past_run
 from gpusquad.spec.auto import auto_fields, parts_of, with_choices
 from gpusquad.spec.convert import to_job
@@ -194,7 +195,8 @@ class Advice:
 
     def _learn(self, row: PastRow) -> None:
         try:
-            self._memory.learn(past_run(row))
+            past = past_run(row)
+            self._memory.learn(replace(past, needed_memory_bytes=needed_bytes(row, past.job)))
         except Exception as error:  # a job that this release cannot parse
             _log.warning("past run not readable", job=row.job_id, error=repr(error))
 

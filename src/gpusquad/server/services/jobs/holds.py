@@ -22,7 +22,8 @@ from gpusquad.server.services.jobs.containment import (
     is_waiting,
 )
 from gpusquad.server.services.jobs.estimators import Estimators, awaits_estimate
-from gpusquad.server.services.jobs.memory_retries import OUT_OF_MEMORY, memory_choices
+from gpusquad.server.services.jobs.killed_runs import OUT_OF_MEMORY
+from gpusquad.server.services.jobs.memory_retries import memory_choices
 from gpusquad.server.services.jobs.outcomes import Outcomes
 from gpusquad.server.services.runtime.records import forecast_of, past_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork

@@ -11,15 +11,11 @@ from gpusquad.model.job import Job
 from gpusquad.predict.host_advice import rounded_bytes, size_text
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.advice import Choice
+from gpusquad.server.services.jobs.killed_runs import FACTOR, OUT_OF_MEMORY, requested_bytes, role_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.spec.auto import parts_of, with_choices
 from gpusquad.spec.check import spec_from_dict, spec_to_dict
-from gpusquad.spec.convert import placed_roles
 from gpusquad.store.jobs import JobRow
-
-OUT_OF_MEMORY = "out of memory"
-"""Source of such a choice."""
-_FACTOR = 2
 
 
 def raise_memory(context: SchedulerContext, unit: UnitOfWork, row: JobRow, result: dict[str, Any] | None) -> str:
@@ -31,9 +27,9 @@ def raise_memory(context: SchedulerContext, unit: UnitOfWork, row: JobRow, resul
     if chosen is None or not (result or {}).get("oom"):
         return ""
     role, _ = parts_of(chosen["field"])
-    before = max(one.request.memory_bytes for at, one in enumerate(job.roles) if role in (None, at))
+    before = requested_bytes(job, role)
     largest = max((node.memory_bytes for node in context.fixed.cluster.nodes), default=0)
-    wanted = min(rounded_bytes(_FACTOR * before), largest or _FACTOR * before)
+    wanted = min(rounded_bytes(FACTOR * before), largest or FACTOR * before)
     if not before or wanted <= before:
         return f"; memory stays at {size_text(before)}, because no node has more" if before else ""
     why = f"attempt {row.attempt + 1} ran out of {size_text(before)}"
@@ -59,16 +55,5 @@ def memory_choices(row: JobRow) -> list[Mapping[str, Any]]:
 
 def _choice_of(row: JobRow, job: Job, task: int | None) -> Mapping[str, Any] | None:
     """The choice that applies to the task."""
-    role = _role_of(job, task)
+    role = role_of(job, task)
     return next((one for one in memory_choices(row) if parts_of(one["field"])[0] in (None, role)), None)
-
-
-def _role_of(job: Job, task: int | None) -> int | None:
-    """Index of the role of a task, by the requested numbers of tasks. None: unknown."""
-    if task is None:
-        return None
-    for index, (_, _, count) in enumerate(placed_roles(job)):
-        task -= count
-        if task < 0:
-            return index
-    return None
