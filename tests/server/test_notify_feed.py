@@ -201,6 +201,35 @@ def test_other_news_of_a_batch_share_an_entry_of_their_kind(database, feed):
     assert [ends_of(row) for row in entries(database)] == [None, None]
 
 
+def test_collected_notices_have_their_common_or_newest_reason(database, feed):
+    names = [f"n{n}" for n in range(COLLECT_FROM)]
+    submit(database, *names, group_id="g1")
+    for name in names[:3]:
+        happens(database, name, "held", cause="suspected: 3 cards failed")
+    feed.step()
+    (entry,) = entries(database)
+    assert entry.data["reason"] == {"code": "held", "text": "suspected: 3 cards failed"}
+    assert "\nCause: suspected: 3 cards failed\n" in entry.body
+    happens(database, names[3], "held", cause="held by root", actor="root")
+    feed.step()
+    (entry,) = entries(database)
+    assert entry.data["reason"] == {"code": "held", "text": "held by root"}
+    assert "\nCause of the latest: held by root\n" in entry.body
+
+
+def test_reason_of_a_batch_that_ended_is_that_of_its_newest_failure(database, feed):
+    names = [f"n{n}" for n in range(COLLECT_FROM)]
+    submit(database, *names, group_id="g1")
+    ends(database, names[0])
+    feed.step()
+    assert entries(database)[0].data["reason"] is None
+    happens(database, names[1], "failed", cause="exit code 3")
+    ends(database, *names[2:])
+    feed.step()
+    (entry,) = entries(database)
+    assert entry.data["reason"]["text"] == "exit code 3"
+
+
 def test_start_is_news_after_a_long_wait_only(database, feed):
     submit(database, "quick", "slow")
     happens(database, "quick", "running", at_us=LONG_WAIT_US - 1)

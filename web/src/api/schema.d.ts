@@ -2434,7 +2434,7 @@ export interface components {
              * @description State of the job at that time; null: several jobs
              */
             state: string | null;
-            /** @description null: several jobs */
+            /** @description Of several jobs: the newest one. null: none is known */
             reason: components["schemas"]["InboxReason"] | null;
             /**
              * Count

@@ -57,8 +57,7 @@ def _row(entry: Mapping[str, Any], now_s: float) -> tuple[Cell, ...]:
 
 
 def reason_text(entry: Mapping[str, Any]) -> str:
-    """The cause, or the failed jobs of a batch."""
-    if entry["reason"]:
-        return one_line(entry["reason"]["text"])
+    """The cause, and the failed jobs of a batch."""
     failed = ", ".join(one["name"] for one in entry["failed"])
-    return one_line(f"failed: {failed}") if failed else ""
+    parts = (entry["reason"]["text"] if entry["reason"] else "", f"failed: {failed}" if failed else "")
+    return one_line("; ".join(part for part in parts if part))

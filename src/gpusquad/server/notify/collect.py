@@ -9,7 +9,7 @@ share an entry too, so that a job that is lost ten times is one entry.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -132,7 +132,7 @@ def _summed(row: InboxRow, before: Mapping[str, Any], news: list[InboxNotice]) -
     failed += [{"id": one.job.id, "name": name_of(one.job)} for one in news if one.kind == "failed"]
     group_id = news[-1].job.group_id if row.topic.startswith("batch:") else None
     name = _common_name([*([str(before["name"])] if before.get("name") else []), *(name_of(one.job) for one in news)])
-    data = {"name": name, "counts": dict(counts), "failed": failed[:NAMED_JOBS]}
+    data = {"name": name, "counts": dict(counts), "failed": failed[:NAMED_JOBS]} | _reason_of(before, news, row)
     if group_id is not None:
         data["jobs"] = news[-1].batch_size
     title = _title(row, data)
@@ -140,6 +140,22 @@ def _summed(row: InboxRow, before: Mapping[str, Any], news: list[InboxNotice]) -
         else row.kind  # fmt: skip
     body = "\n".join(_lines(group_id, data, news[-1]))
     return replace(row, kind=kind, job_id=None, group_id=group_id, title=title, body=body, data=data)
+
+
+def _reason_of(before: Mapping[str, Any], news: Sequence[InboxNotice], row: InboxRow) -> dict[str, Any]:
+    """The reason of the newest notice that has one, and whether others have another. Of jobs that ended, only
+    failures count, and cancellations while nothing failed."""
+    found = [(one.kind, _about(one)["reason"] or {}) for one in news if one.kind != "finished"]
+    reasons = [(kind, reason) for kind, reason in found if reason.get("text")]
+    if before.get("reason"):
+        reasons.insert(0, (before.get("reason_kind") or row.kind, before["reason"]))
+    failures = [(kind, reason) for kind, reason in reasons if kind == "failed"]
+    reasons = failures or reasons
+    if not reasons:
+        return {"reason": None}
+    kind, newest = reasons[-1]
+    differ = bool(before.get("reasons_differ")) or any(reason["text"] != newest["text"] for _, reason in reasons)
+    return {"reason": newest, "reason_kind": kind, "reasons_differ": differ}
 
 
 def _counts_ends(row: InboxRow) -> bool:
@@ -161,6 +177,8 @@ def _lines(group_id: str | None, data: Mapping[str, Any], last: InboxNotice) -> 
         owner = f"{one_line(last.job.user, 60)} in {one_line(last.job.tenant, 60)}"
         yield f"Batch {group_id} of {owner}, {data['jobs']} jobs."
     yield f"Latest: {last.message.title}."
+    if data["reason"]:
+        yield f"{'Cause of the latest' if data['reasons_differ'] else 'Cause'}: {data['reason']['text']}"
     if data["failed"]:
         more = data["counts"].get(JobState.FAILED, 0) + data["counts"].get(JobState.TIMED_OUT, 0) - len(data["failed"])
         rest = f" and {more} more" if more > 0 else ""

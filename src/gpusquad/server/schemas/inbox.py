@@ -31,7 +31,7 @@ class InboxEntry(ApiView):
     group: str | None = Field(description="Batch of the jobs, if the entry is about one")
     name: str = Field(description="Name of the job, or the common beginning of the names")
     state: str | None = Field(description="State of the job at that time; null: several jobs")
-    reason: InboxReason | None = Field(description="null: several jobs")
+    reason: InboxReason | None = Field(description="Of several jobs: the newest one. null: none is known")
     count: int = Field(description="Notices in the entry")
     ends: dict[str, int] | None = Field(description="Jobs by final state; null: one job, or not about ends")
     jobs: int | None = Field(description="Jobs of the batch; null: one job, or no batch")
