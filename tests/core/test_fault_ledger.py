@@ -105,6 +105,35 @@ def test_programs_of_one_tenant_do_not_make_a_card_bad_until_one_has_run_well(cl
     assert cluster.ledger.bad_card("A") is not None
 
 
+@pytest.mark.parametrize("second", ["ann/x/2", "ann/y/1"])
+def test_release_is_no_evidence_against_a_card(cluster, second):
+    """Its user wishes to try again; nobody has seen that the program runs well."""
+    cluster.fault("A", "ann/x/1")
+    cluster.fault("A", second)
+    cluster.ledger.clear_job("ann/x/1", cluster.minute * MINUTE_US)
+    cluster.ledger.forgive_groups(groups_of("ann/x/1"), cluster.minute * MINUTE_US)
+    assert cluster.ledger.bad_card("A") is None
+
+
+def test_later_faults_of_a_suspected_program_never_count_against_cards(cluster):
+    cluster.fault("A", "ann/x/1")
+    cluster.fault("B", "ann/x/2")
+    cluster.ledger.suspect("ann/x/2", groups_of("ann/x/2")[0], cluster.minute * MINUTE_US)
+    cluster.fault("C", "ann/x/3")
+    cluster.ledger.forgive_groups(groups_of("ann/x/1"), cluster.minute * MINUTE_US)
+    cluster.ledger.clear_groups(groups_of("ann/x/1"), cluster.minute * MINUTE_US)
+    cluster.fault("C", "bob/y/1")
+    assert cluster.ledger.bad_card("C") is None
+
+
+def test_later_faults_of_a_suspected_job_never_count_against_cards(cluster):
+    cluster.ledger.suspect("ann/x/1", None, 0)
+    cluster.fault("A", "ann/x/1")
+    cluster.ledger.clear_job("ann/x/1", cluster.minute * MINUTE_US)
+    cluster.fault("A", "bob/y/1")
+    assert cluster.ledger.bad_card("A") is None
+
+
 def test_good_run_clears_the_program_but_not_the_job_that_faulted(cluster):
     cluster.fault("A", "ann/train/1")
     cluster.ledger.clear_groups(groups_of("ann/train/2"), cluster.minute * MINUTE_US)
@@ -146,10 +175,13 @@ def test_xids_of_programs_do_not_make_a_card_bad(cluster):
     assert cluster.ledger.doubted_card("A") is not None
 
 
-def test_fault_of_a_divided_card_counts_once():
+@pytest.mark.parametrize("suspected", [False, True])
+def test_fault_of_a_divided_card_counts_once_for_each_attempt(suspected):
     ledger = FaultLedger()
-    fault = CardFault(0, "A", "Xid 62", "doubtful", (Suspect("J", (), 0),))
-    assert [ledger.add(fault), ledger.add(fault)] == [True, False]
+    if suspected:
+        ledger.suspect("J", None, 0)
+    first, second = (CardFault(0, "A", "Xid 62", "doubtful", (Suspect("J", (), 0, attempt=n),)) for n in range(2))
+    assert [ledger.add(fault) for fault in (first, first, second)] == [True, False, True]
 
 
 def test_faults_are_forgotten_after_a_day(cluster):

@@ -111,6 +111,32 @@ def test_released_job_is_tried_again_and_held_after_two_more_cards(machine: Mach
     assert machine.scheduler.row(job_id).losses is None
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_release_of_one_of_a_sweep_cordons_no_healthy_card(machine: Machine, restarts: bool) -> None:
+    jobs = [poison(machine) for _ in range(10)]
+    running = [job_id for job_id in jobs if machine.state(job_id) == "running"]
+    for job_id in running:
+        machine.step_s()
+        machine.fault(machine.card_of(job_id))
+    assert {machine.state(job_id) for job_id in jobs} == {"held"}
+    jobs += [poison(machine) for _ in range(2)]
+    for job_id in jobs[-2:]:
+        machine.fault(machine.card_of(job_id))
+    for card in machine.scheduler.node_service.cards():
+        machine.self_test(card.id)
+    if restarts:
+        machine.scheduler = machine.make()
+        machine.settle()
+    for job_id in jobs[:4]:
+        machine.scheduler.release(job_id, ADA)
+        machine.settle()
+        for _ in range(2):
+            machine.step_s(20)
+            machine.fault(machine.card_of(job_id))
+        assert machine.state(job_id) == "held"
+    assert "card.cordon" not in {action for action, _ in machine.actions()}
+
+
 @pytest.mark.parametrize("alike", [True, False])
 def test_twenty_poison_jobs_of_a_tenant_take_out_at_most_two_cards(machine: Machine, alike: bool) -> None:
     jobs = [poison(machine, command=["poison" if alike else f"poison {chr(97 + i)}"]) for i in range(20)]

@@ -76,26 +76,29 @@ class FaultLedger:
     rules: ContainmentRules = field(default_factory=ContainmentRules)
     _faults: list[CardFault] = field(default_factory=list)
     _convicted: list[CardFault] = field(default_factory=list)
-    """Faults that single jobs are blamed for. They count against their groups only."""
+    """Faults that jobs are blamed for. They count against the groups of these jobs only, never against cards."""
     _suspected: dict[Group, int] = field(default_factory=dict)
-    """Suspected group to the time of the suspicion."""
+    """Suspected job or group to the time of the suspicion."""
     _cleared: dict[Group, int] = field(default_factory=dict)
     """Job or group to the time until which its faults are forgiven."""
+    _well: dict[Group, int] = field(default_factory=dict)
+    """Group to the time until which it has run well. A release is no evidence of that."""
 
     def add(self, fault: CardFault) -> bool:
         """False: another report of the last fault of the card."""
         self._forget(fault.at_us)
-        last = next((known for known in reversed(self._faults) if known.card == fault.card), None)
-        if last is not None and _is_same(last, fault):
+        of_card = [known for faults in (self._faults, self._convicted) for known in faults if known.card == fault.card]
+        if any(_is_same(known, fault) for known in of_card):
             return False
-        self._faults.append(fault)
+        is_suspected = any(self.is_suspected(identities(one)) for one in fault.on_card)
+        (self._convicted if is_suspected else self._faults).append(fault)
         return True
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
     def suspicion_of_job(self, job: str) -> Suspicion | None:
         """By its own attempts on different cards."""
-        cleared_us = self._cleared.get(_alone(job), -1)
+        cleared_us = self._cleared.get(alone(job), -1)
         return self._judge([
             (fault, one) for fault in self._faults for one in fault.on_card
             if one.job == job and fault.at_us > cleared_us
@@ -117,27 +120,37 @@ class FaultLedger:
         return None
 
     def is_suspected(self, groups: Iterable[Group]) -> bool:
-        """Whether one of the groups was suspected lately, and not cleared since."""
+        """Whether one of them, jobs or groups, was suspected lately, and not cleared since."""
         return any(group in self._suspected for group in groups)
 
     def suspect(self, job: str, group: Group | None, now_us: int) -> frozenset[str]:
-        """The job, or the group, is to blame: its faults no longer count against cards. Returns those cards."""
-        if group is not None:
-            self._suspected[group] = now_us
+        """The job, or the group, is to blame: its faults, also those that follow, do not count against cards. Returns
+        the cards of those so far."""
+        self._suspected[alone(job) if group is None else group] = now_us
         mine = [f for f in self._faults if any(one.job == job or group in one.groups for one in f.on_card)]
         self._faults = [fault for fault in self._faults if fault not in mine]
-        self._convicted += mine
+        self._convicted = sorted([*self._convicted, *mine], key=lambda fault: fault.at_us)
         return frozenset(fault.card for fault in mine)
 
     def clear_job(self, job: str, now_us: int) -> None:
         """The job got further than before, or its user has looked at it: its faults so far are forgiven."""
-        self._cleared[_alone(job)] = now_us
+        self.forgive_groups((alone(job),), now_us)
 
-    def clear_groups(self, groups: Iterable[Group], now_us: int) -> None:
-        """A job of the groups has run well, or its user has looked at it."""
+    def clear_groups(self, groups: Sequence[Group], now_us: int) -> None:
+        """A job of the groups has run well: others of them are not the cause of their faults so far either."""
+        self.forgive_groups(groups, now_us)
         for group in groups:
-            self._suspected.pop(group, None)
+            self._well[group] = now_us
+
+    def forgive_groups(self, groups: Iterable[Group], now_us: int) -> None:
+        """The user of a job of the groups has looked at it, and tries again. Nothing is known about the cards."""
+        for group in groups:
+            self.absolve(group)
             self._cleared[group] = now_us
+
+    def absolve(self, group: Group) -> None:
+        """The job or group is not suspected any more. Its faults so far still count against it."""
+        self._suspected.pop(group, None)
 
     # -- cards -----------------------------------------------------------------------------------------------------
 
@@ -159,8 +172,8 @@ class FaultLedger:
         job itself counts then. Otherwise one tenant could make any card look bad, with two programs."""
         found: set[Group] = set()
         for one in fault.on_card:
-            is_well = any(self._cleared.get(group, -1) >= fault.at_us for group in one.groups)
-            found |= {_alone(one.job)} if is_well else {_alone(one.job), ("tenant", one.tenant), *one.groups}
+            is_well = any(self._well.get(group, -1) >= fault.at_us for group in one.groups)
+            found |= {alone(one.job)} if is_well else {*identities(one), ("tenant", one.tenant)}
         return found
 
     def forget_card(self, card: str) -> None:
@@ -196,21 +209,27 @@ class FaultLedger:
         for faults in (self._faults, self._convicted):
             if len(faults) >= MAX_FAULTS or (faults and faults[0].at_us < since_us):
                 faults[:] = [fault for fault in faults[-MAX_FAULTS // 2 :] if fault.at_us >= since_us]
-        for times in (self._suspected, self._cleared):
+        for times in (self._suspected, self._cleared, self._well):
             for key in [key for key, at_us in times.items() if at_us < since_us]:
                 del times[key]
 
 
 def _is_same(known: CardFault, fault: CardFault) -> bool:
     """The jobs of the first report may have left the card before the next one."""
-    jobs = {one.job for one in known.on_card}
+    attempts = {(one.job, one.attempt) for one in known.on_card}
     is_soon = fault.at_us - known.at_us < _SAME_EVENT_US
-    return is_soon and known.cause == fault.cause and all(one.job in jobs for one in fault.on_card)
+    return is_soon and known.cause == fault.cause and all((one.job, one.attempt) in attempts for one in fault.on_card)
 
 
 def _lateness(suspect: Suspect) -> float:
     return 1.0 / (suspect.ran_us + _SETTLED_US)
 
 
-def _alone(job: str) -> Group:
+def alone(job: str) -> Group:
+    """The job as a group of its own."""
     return ("job", job)
+
+
+def identities(suspect: Suspect) -> tuple[Group, ...]:
+    """The job and its groups."""
+    return (alone(suspect.job), *suspect.groups)

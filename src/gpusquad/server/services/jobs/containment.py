@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from gpusquad.core.containment.ledger import CardFault, FaultLedger, Group, Suspect, Suspicion
+from gpusquad.core.containment.ledger import CardFault, FaultLedger, Group, Suspect, Suspicion, alone
 from gpusquad.core.containment.losses import Loss, Losses, after_loss, is_exhausted, losses_from
 from gpusquad.core.containment.rules import ContainmentRules
 from gpusquad.core.transitions import JobState
@@ -89,9 +89,11 @@ class Containment:
 
     def restore(self, rows: Iterable[JobRow]) -> None:
         """Remember faults from before a restart by the losses of the jobs, each with its share of the blame. The losses
-        of neighbours on a shared card are one fault."""
+        of neighbours on a shared card are one fault. Those of held jobs do not count against cards."""
         faults: list[CardFault] = []
         for row in rows:
+            if is_contained(row) and (row.stop or {}).get("cards"):
+                self.ledger.suspect(row.id, None, self.context.clock.now_us())
             for attempt, loss in enumerate(losses_from(row.losses)):
                 found = _CARD_FAULT.fullmatch(loss.cause) if loss.kind == "fault" else None
                 if found is None or (loss.blame is None and self._is_unclear(row, found[2])):
@@ -157,7 +159,8 @@ class Containment:
 
     def ran_well(self, row: JobRow, now_us: int) -> None:
         """A run ended by itself, or long after its start: its program does not damage cards at once."""
-        self._clear_groups(groups_of(row), now_us)
+        self.ledger.clear_groups(groups_of(row), now_us)
+        self._forget_reasons(groups_of(row))
 
     def is_early(self, ran_us: int) -> bool:
         return ran_us <= self.rules.early_us
@@ -181,11 +184,10 @@ class Containment:
 
     def released(self, row: JobRow, now_us: int) -> None:
         """Its user has looked at it."""
-        self.ledger.clear_job(row.id, now_us)
-        self._clear_groups(groups_of(row), now_us)
+        self.ledger.forgive_groups(identities_of(row), now_us)
+        self._forget_reasons(identities_of(row))
 
-    def _clear_groups(self, groups: Iterable[Group], now_us: int) -> None:
-        self.ledger.clear_groups(groups, now_us)
+    def _forget_reasons(self, groups: Iterable[Group]) -> None:
         for group in groups:
             self._reasons.pop(group, None)
 
@@ -205,6 +207,11 @@ def groups_of(row: JobRow) -> tuple[Group, ...]:
     program = (row.core.get("app") or "", family(row.core.get("command") or row.name))
     of_user: Group = ("program", row.tenant, row.user, *program)
     return (("batch", row.group_id), of_user) if row.group_id else (of_user,)
+
+
+def identities_of(row: JobRow) -> tuple[Group, ...]:
+    """The job and its groups."""
+    return (alone(row.id), *groups_of(row))
 
 
 def is_contained(row: JobRow) -> bool:
