@@ -92,7 +92,7 @@ def test_hung_job_is_stopped_and_working_jobs_continue(cluster: ReportingCluster
     plane, cli = cluster.plane, cluster.cli
     busy = start_pod(plane, "while :; do :; done")
     printing = start_pod(plane, "n=0; while :; do n=$((n+1)); echo step $n/1000; sleep 1; done")
-    idle = start_pod(plane, "echo begin; mkfifo /tmp/pipe; read line </tmp/pipe")
+    idle = start_pod(plane, "echo begin; sleep 9999999")
     wait_for(plane, [busy, printing, idle], ["Running"])
     jobs = {name: job_of(cluster, name) for name in (busy, printing, idle)}
     plane.admin.until(PODS, lambda pods: idle not in {pod["metadata"]["name"] for pod in pods}, timeout_s=WAIT_S)
