@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_choices_are_shown_beside_what_was_used(service, gsq):
     shown = gsq("show", "llama-finetune").stdout
@@ -26,6 +28,23 @@ def test_goals_and_labels_are_shown(service, gsq):
         "waits for the success of prepare",
     ):  # fmt: skip
         assert fact in shown
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"deadline_met": True, "attainment_ratio": 0.975}, ("ago, met; latency", "(97.5 % met)")),
+        ({"deadline_met": False, "unknown": True}, ("ago, missed; latency", "(unknown: no report)")),
+        ({"deadline_met": None}, ("ago; latency 20 ms; throughput 100/s; availability 99.9 % submitted",)),
+    ],
+)
+def test_state_of_the_slo_is_shown_beside_it(service, gsq, state, words):
+    view = service.answers["GET", "/jobs/llama-finetune"][0].body
+    slo = view["slo"] | {"deadline_s": view["submitted_s"], "attainment_ratio": None, "unknown": False} | state
+    service.set_answers("GET", "/jobs/llama-finetune", view | {"slo": slo})
+    shown = " ".join(gsq("show", "llama-finetune").stdout.split())
+    for text in words:
+        assert text in shown
 
 
 def test_json_has_the_whole_answer(service, gsq):

@@ -77,6 +77,31 @@ def test_attainment_is_read_from_the_card_daemons(rig: Rig) -> None:
     assert {point["job"] for point in goals(rig, "root")["attainment"]} == {mine, theirs}
 
 
+def slo_of(rig: Rig, job_id: str) -> tuple[bool | None, float | None, bool]:
+    slo = rig.get(f"jobs/{job_id}", "ann").json()["slo"]
+    return slo["deadline_met"], slo["attainment_ratio"], slo["unknown"]
+
+
+def test_job_has_the_state_of_its_slo_that_the_goals_have(rig: Rig) -> None:
+    late = add_ended_job(rig, "ann", "succeeded", 5000, slo={"deadline": "1h"})
+    early = add_ended_job(rig, "ann", "succeeded", 600, slo={"deadline": "1h", "p99": "20ms"})
+    waiting = rig.submit("ann", slo={"deadline": "1h", "p99": "20ms"})["id"]
+    silent = rig.submit("ann", slo={"p99": "20ms"})["id"]
+    served = rig.submit("ann", slo={"p99": "20ms"})["id"]
+    for job_id in (silent, served):
+        rig.scheduler.move(job_id, "running")
+    assert isinstance(rig.divides, FakeDivides)
+    rig.divides.start("node0/1", "slo", tenant(f"{served}.0", attainment=0.5))
+    expected = {
+        late: (False, None, False), early: (True, None, False), waiting: (None, None, False),
+        silent: (None, None, True), served: (None, 0.5, False),
+    }  # fmt: skip
+    assert {job_id: slo_of(rig, job_id) for job_id in expected} == expected
+    same = {job["job"]: (job["deadline_met"], job["attainment_ratio"]) for job in goals(rig, "ann")["jobs"]}
+    assert same == {job_id: state[:2] for job_id, state in expected.items()}
+    assert {job_id: slo_of(rig, job_id) for job_id in expected} == expected, "also from the snapshot of the goals"
+
+
 def test_attainment_that_nobody_reports_is_unknown_and_counts_as_nothing(rig: Rig) -> None:
     silent = rig.submit("ann", name="silent", slo={"p99": "26ms"})["id"]
     bad = rig.submit("ann", name="bad", slo={"p99": "26ms"})["id"]

@@ -247,6 +247,7 @@ def test_job_has_its_goals(rig: Rig) -> None:
     detail = rig.get(f"jobs/{job['id']}").json()
     assert detail["slo"] == {
         "deadline_s": job["submitted_s"] + 7200, "latency_s": None, "throughput": None, "availability": 0.99,
+        "deadline_met": None, "attainment_ratio": None, "unknown": False,
     }  # fmt: skip
     assert (detail["limit_s"], detail["estimate_s"]) == (10800, None)
     assert rig.get(f"jobs/{rig.submit()['id']}").json()["slo"] is None

@@ -991,6 +991,9 @@ class SloView(TypedDict):
     latency_s: float | None
     throughput: float | None
     availability: float | None
+    deadline_met: bool | None
+    attainment_ratio: float | None
+    unknown: bool
 
 
 class SoloView(TypedDict):

@@ -116,10 +116,10 @@ def hangs_view(hangs: Iterable[HangStatus]) -> list[Plain]:
     ]  # fmt: skip
 
 
-def goals_view(row: JobRow) -> Plain:
-    """The fields ``slo``, ``estimate_s`` and ``limit_s`` of a job."""
+def goals_view(row: JobRow, state: Plain) -> Plain:
+    """The fields ``slo``, ``estimate_s`` and ``limit_s`` of a job. ``state``: of its SLO."""
     core = row.core
-    slo = _slo_view(slo_from(core["slo"], "slo", row.submitted_us)) if core.get("slo") else None
+    slo = _slo_view(slo_from(core["slo"], "slo", row.submitted_us)) | state if core.get("slo") else None
     return {"slo": slo, "estimate_s": core.get("estimate"), "limit_s": core.get("limit")}
 
 

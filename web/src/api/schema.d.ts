@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 215f5f8665a5a79c
+// mark: 7a6889f838ee675f
 
 export interface paths {
     "/api/v1/jobs": {
@@ -4601,7 +4601,7 @@ export interface components {
         };
         /**
          * SloView
-         * @description Goals of the job; null: not set.
+         * @description Goals of the job; null: not set. Its state is that of ``GET /goals``.
          */
         SloView: {
             /** Deadline S */
@@ -4618,6 +4618,21 @@ export interface components {
              * @description Fraction of requests within the latency
              */
             availability: number | null;
+            /**
+             * Deadline Met
+             * @description null: no deadline, or not reached yet
+             */
+            deadline_met: boolean | null;
+            /**
+             * Attainment Ratio
+             * @description Of the other targets, while it runs; null: unknown, or none
+             */
+            attainment_ratio: number | null;
+            /**
+             * Unknown
+             * @description It runs with other targets, and their attainment is not reported
+             */
+            unknown: boolean;
         };
         /**
          * SoloView

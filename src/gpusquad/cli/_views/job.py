@@ -76,13 +76,21 @@ def _slo(slo: Plain | None, now_s: float) -> str:
     if slo is None:
         return ""
     deadline_s, latency_s, availability = slo["deadline_s"], slo["latency_s"], slo["availability"]
+    judged = {True: ", met", False: ", missed", None: ""}[slo["deadline_met"]]
     parts = (
-        f"deadline {clock(deadline_s, now_s)}, {relative(deadline_s, now_s)}" if deadline_s is not None else "",
+        f"deadline {clock(deadline_s, now_s)}, {relative(deadline_s, now_s)}{judged}" if deadline_s is not None else "",
         f"latency {latency_text(latency_s)}" if latency_s is not None else "",
         f"throughput {slo['throughput']:g}/s" if slo["throughput"] is not None else "",
         f"availability {100 * availability:g} %" if availability is not None else "",
     )
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in parts if part) + _attainment(slo)
+
+
+def _attainment(slo: Plain) -> str:
+    """Of the targets of a running job other than its deadline."""
+    if slo["unknown"]:
+        return " (unknown: no report)"
+    return "" if slo["attainment_ratio"] is None else f" ({100 * slo['attainment_ratio']:.3g} % met)"
 
 
 def latency_text(seconds: float) -> str:

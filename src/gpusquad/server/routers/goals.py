@@ -6,16 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import Who
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc, to_s
 from gpusquad.server.permissions import Reader, may_see
-from gpusquad.server.routers.app_state import kept
+from gpusquad.server.routers.slo_states import Slos
 from gpusquad.server.schemas.goals import GoalsView
-from gpusquad.server.services.sharing.slo import Goal, SloReport, SloService, SloSnapshot, goals
+from gpusquad.server.services.sharing.slo import NO_REPORT, Goal, SloReport, SloService, SloSnapshot, goals
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store import goal_samples, people, policy
@@ -26,17 +26,11 @@ MAX_HOURS = 24 * 31
 MAX_SHOWN, MAX_POINTS, MAX_REVISIONS = 1_000, 20_000, 100
 SPANS = 48
 _US_PER_HOUR = 3600 * US_PER_S
-_NOTHING = SloReport(None, None)
-
-
-async def slo_service(request: Request) -> SloService:
-    svc: Services = request.app.state.services
-    return kept(request.app.state, "goals", lambda: SloService(svc.divides, svc.clock.now_us))
 
 
 @router.get("/goals", response_model=GoalsView)
 async def get_goals(
-    who: Reader, svc: Svc, service: Annotated[SloService, Depends(slo_service)],
+    who: Reader, svc: Svc, service: Slos,
     hours: Annotated[int, Query(ge=1, le=MAX_HOURS, description="Hours before now")] = 24,
 ) -> Answer:  # fmt: skip
     """Show weights, SLOs and their attainment, by tenant and job; for administrators of all tenants, otherwise of the
@@ -62,7 +56,7 @@ def _goals(svc: Services, who: Who, service: SloService, hours: int) -> Plain:
         "until_s": now_us / US_PER_S,
         "span_s": (now_us - since_us) / SPANS / US_PER_S,
         "tenants": _tenants(seen, now, weights, now_us),
-        "jobs": [_job(goal, now.get(goal.id, _NOTHING), now_us) for goal in seen[:MAX_SHOWN]],
+        "jobs": [_job(goal, now.get(goal.id, NO_REPORT), now_us) for goal in seen[:MAX_SHOWN]],
         "deadlines": _deadlines(seen, since_us, now_us),
         "attainment": points[-MAX_POINTS:],
         "policies": [
@@ -106,7 +100,8 @@ def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, SloReport], weight
     judged = Counter(goal.is_met(now_us) for goal in own)
     met, missed = judged[True], judged[False]
     services = [goal for goal in own if goal.is_service and goal.state == "running"]
-    reported = [seen.attainment for goal in services if (seen := now.get(goal.id)) and seen.attainment is not None]
+    attained = [now.get(goal.id, NO_REPORT).attainment for goal in services]
+    reported = [attainment for attainment in attained if attainment is not None]
     return {
         "tenant": name,
         "weight": weight,

@@ -24,6 +24,7 @@ from gpusquad.server.params import (
 )
 from gpusquad.server.permissions import Member, Reader, tenant_seen
 from gpusquad.server.requests_used import requests_view
+from gpusquad.server.routers.slo_states import Slos, slo_state
 from gpusquad.server.schemas.jobs import (
     CauseRequest,
     ChangedJob,
@@ -118,7 +119,7 @@ def list_jobs(
 
 
 @router.get("/{job}", response_model=JobDetail)
-def get_job(row: SeenJob, svc: Svc) -> Answer:
+def get_job(row: SeenJob, svc: Svc, slos: Slos) -> Answer:
     """Show one job, with its goals, the requests chosen for it, what it used, and how good predictions like its own
     were."""
     with svc.database.read() as c:
@@ -126,10 +127,8 @@ def get_job(row: SeenJob, svc: Svc) -> Answer:
         record = record_of(c, row.tenant, source, svc.clock.now_us()) if source else None
         context = svc.scheduler.context
         requests = requests_view(c, row, Peaks() if context is None else context.peaks)
-    hangs = hangs_view(svc.scheduler.hangs.warnings(row))
-    return Answer(
-        job_view(row) | goals_view(row) | requests | {"run_record": record_view(record), "hang_warnings": hangs}
-    )
+    hangs, goals = hangs_view(svc.scheduler.hangs.warnings(row)), goals_view(row, slo_state(row, slos, svc))
+    return Answer(job_view(row) | goals | requests | {"run_record": record_view(record), "hang_warnings": hangs})
 
 
 @router.get("/{job}/source", response_model=JobSource)

@@ -212,12 +212,15 @@ class UsedView(ApiView):
 
 
 class SloView(ApiView):
-    """Goals of the job; null: not set."""
+    """Goals of the job; null: not set. Its state is that of ``GET /goals``."""
 
     deadline_s: float | None
     latency_s: float | None
     throughput: float | None = Field(description="Requests or steps per second")
     availability: float | None = Field(description="Fraction of requests within the latency")
+    deadline_met: bool | None = Field(description="null: no deadline, or not reached yet")
+    attainment_ratio: float | None = Field(description="Of the other targets, while it runs; null: unknown, or none")
+    unknown: bool = Field(description="It runs with other targets, and their attainment is not reported")
 
 
 class HangWarning(ApiView):

@@ -6,6 +6,7 @@ import { gpusInFull } from "../../ui/gpus";
 import { Time } from "../../ui/Time";
 import styles from "./Facts.module.css";
 import type { Job } from "./queries";
+import { sloText } from "./slo";
 import { text } from "./texts";
 
 export function Facts({ job, cards }: { job: Job; cards: string[] }) {
@@ -18,6 +19,7 @@ export function Facts({ job, cards }: { job: Job; cards: string[] }) {
     [t("lane"), job.lane],
     ["GPU", gpusInFull(job)],
     [t("tasks"), job.tasks > 1 && String(job.tasks)],
+    ["SLO", job.slo && sloText(job.slo, t)],
     [t("submitted"), <Time at_s={job.submitted_s} />],
     [t("eligible"), job.eligible_s !== null && job.eligible_s - job.submitted_s >= 1 && <Time at_s={job.eligible_s} />],
     [t("attempt"), job.attempt > 0 && String(job.attempt + 1)],

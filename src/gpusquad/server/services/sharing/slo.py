@@ -18,7 +18,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import CardStatus, CardUser
 from gpusquad.server.errors import NotFound
 from gpusquad.server.services.sharing.cards import CardService
-from gpusquad.store.jobs import UNFINISHED_STATES
+from gpusquad.store.jobs import UNFINISHED_STATES, JobRow
 from gpusquad.store.tables import jobs
 
 MAX_JOBS = 5_000
@@ -62,6 +62,10 @@ class Goal:
             return self.state == "succeeded" and self.ended_us <= due_us
         return False if now_us > due_us else None
 
+    def is_unknown(self, attainment: float | None) -> bool:
+        """Whether it runs with targets that are measured, and nobody reports how far they are met."""
+        return self.is_service and self.state == "running" and attainment is None
+
     def judged_us(self) -> int:
         """When it was known whether the deadline was met."""
         due_us = self.deadline_us or 0
@@ -75,6 +79,9 @@ class SloReport:
     attainment: float | None
     """None: unknown."""
     weight: float | None
+
+
+NO_REPORT = SloReport(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,14 @@ def goals(c: Connection, since_us: int) -> tuple[list[Goal], bool]:
         found += [Goal(*row[:7], row[7].get("slo") or {}) for row in rows]
     kept = [goal for goal in found if goal.slo]
     return kept[:MAX_JOBS], len(kept) > MAX_JOBS
+
+
+def goal_of(row: JobRow) -> Goal | None:
+    """The SLO of one job. None: it has none."""
+    slo = row.core.get("slo")
+    if not slo:
+        return None
+    return Goal(row.id, row.name, row.tenant, row.user, row.state, row.submitted_us, row.ended_us, slo)
 
 
 class SloService:
@@ -119,6 +134,16 @@ class SloService:
                 self._snapshots.extend(kept)
         with self._lock:
             return list(self._snapshots)
+
+    def report(self, goal: Goal, cards: Sequence[CardStatus]) -> SloReport:
+        """Of one job: the last one, or a new one of its own cards if that is older than a few seconds."""
+        if not goal.is_service or goal.state != "running":
+            return NO_REPORT
+        with self._lock:
+            last = self._snapshots[-1] if self._snapshots else None
+        if last is not None and goal.id in last.jobs and self._now_us() - last.at_us < INTERVAL_US:
+            return last.jobs[goal.id]
+        return self._snapshot({goal.id}, cards).get(goal.id, NO_REPORT)
 
     def _snapshot(self, wanted: set[str], cards: Sequence[CardStatus]) -> dict[str, SloReport]:
         """The worst of a job's cards: a gang is as good as its slowest task."""
