@@ -61,6 +61,20 @@ def test_cut_runs_of_other_tenants_do_not_stretch_an_estimate():
     assert prediction.at(0.95) < 1200 * S
 
 
+@pytest.mark.parametrize("how", ["cancelled", "preempted", "lost", "timed_out"])
+def test_cut_runs_do_not_end_the_time_in_which_an_estimate_counts_in_full(how):
+    """They are no ends, and one short run says little of a job of ten minutes."""
+    combined = CombinedPredictor()
+    trained_on(combined, [120], estimate_s=600)
+    for _ in range(32):
+        combined.predict(job(estimate_s=600))
+        combined.learn(past_run(job(estimate_s=600), 5, how))
+    prediction = combined.predict(job(estimate_s=600))
+    assert (prediction.source, prediction.at(0.1)) == ("user", 600 * S)
+    trained_on(combined, [120] * 9, estimate_s=600)
+    assert combined.predict(job(estimate_s=600)).source == "history"
+
+
 def test_own_cut_runs_do_not_make_days_of_an_hour():
     combined = CombinedPredictor()
     for _ in range(30):

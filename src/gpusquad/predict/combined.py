@@ -24,7 +24,8 @@ from gpusquad.predict.offline_estimate import expected_run
 from gpusquad.registry import register
 
 _ENOUGH = 10
-"""With fewer runs of the tenant than this, the user's estimate is the best source, whatever the runs of others say."""
+"""With fewer runs of the tenant that ended by themselves, the user's estimate is the best source, whatever the runs of
+others say. Runs that were cut short do not show how long a job takes."""
 _SCORE_DECAY = 0.98
 """Weight that a source's score keeps when the next run of the tenant ends."""
 _FLOOR = 1e-3
@@ -52,7 +53,7 @@ class CombinedPredictor(OnlinePredictor):
     honest: bool = True
     """Whether to correct predictions of owners whose card time far exceeds them, by card time instead of by runs."""
 
-    format = 3
+    format = 4
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 0.5:
@@ -63,7 +64,7 @@ class CombinedPredictor(OnlinePredictor):
         self._estimates = EstimateRecord()
         self._hit_rate = HitRate()
         self._runs: OrderedDict[str, int] = OrderedDict()
-        """Tenant -> number of its runs, up to ``_ENOUGH``."""
+        """Tenant -> number of its runs that ended by themselves, up to ``_ENOUGH``."""
         self._scores: OrderedDict[str, dict[str, float]] = OrderedDict()
         """Tenant -> source -> decaying sum of log likelihoods."""
         self._open: OrderedDict[str, _OpenPrediction] = OrderedDict()
@@ -100,7 +101,8 @@ class CombinedPredictor(OnlinePredictor):
             self._hit_rate.learn(run, prediction.values[_MIDDLE])
             self._score(run, prediction)
         self._estimates.learn(run)
-        self._count(run.job.tenant)
+        if not run.was_cut:
+            self._count(run.job.tenant)
         self._history.learn(run)
 
     def weights(self, tenant: str, sources: Iterable[str]) -> list[float]:
