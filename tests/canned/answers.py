@@ -118,7 +118,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         },
         ("POST", "/recommend"): recommendation(),
         ("GET", "/queue"): {
-            "items": waits, "running": [on_cards(view) for view in runs], "next": None,
+            "items": waits, "running": [on_cards(view) for view in runs], "next": None, "held": [],
             "counts": {"pending": 3, "running": 2, "starting": 1, "held": 1},
         },
         ("GET", "/nodes"): {"items": all_nodes(now_s), "next": None},

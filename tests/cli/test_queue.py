@@ -120,3 +120,32 @@ def test_watching_as_json(service, gsq, monkeypatch):
     monkeypatch.setattr("time.sleep", sleep)
     lines = gsq("queue", "--watch", "--json", code=130).stdout.splitlines()
     assert [json.loads(line)["counts"]["pending"] for line in lines] == [3, 3, 3]
+
+
+def test_jobs_that_the_service_holds_are_shown_with_their_reason_and_next_attempt(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    now_s = service.now_s
+    held = [
+        job(now_s, 21, "estimated", "held") | {"reason": {"code": "held", "message": "its estimator runs"}},
+        job(now_s, 22, "lost", "held", next_attempt_s=now_s + 120)
+        | {"reason": {"code": "held", "message": "lost 2 times"}},
+    ]
+    service.set_answers("GET", "/queue", service.answers["GET", "/queue"][0].body | {"held": held})
+    shown = gsq("queue").stdout
+    estimated, lost = (next(line for line in shown.splitlines() if name in line) for name in ("estimated", "lost"))
+    assert "its estimator runs" in estimated
+    assert "attempt in 2 min" in lost
+    assert "lost 2 times" in lost
+    assert "estimated" not in gsq("queue", "--state", "pending").stdout
+    bare = [{name: value for name, value in one.items() if name != "reason"} for one in held]
+    service.set_answers("GET", "/jobs", {"items": bare, "next": None})
+    assert gsq("queue", "--state", "held").stdout.count("its estimator runs") == 1
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "its estimator" in " ".join(gsq("queue").stdout.split())
+
+
+def test_job_that_waits_for_another_says_so_among_held_ones(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    waits = job(service.now_s, 20, "later", "held", after=[{"job": "01jcp6m8qwz4t7y2k90001bxdf", "on": "success"}])
+    service.set_answers("GET", "/jobs", {"items": [waits], "next": None})
+    assert "waits for the success of 0001bxdf" in gsq("queue", "--state", "held").stdout

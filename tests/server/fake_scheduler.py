@@ -22,6 +22,7 @@ from gpusquad.server.answers import (
     ClusterStatus,
     EndAnswer,
     HangStatus,
+    HeldEntry,
     JobChange,
     NodeStatus,
     PolicyPreview,
@@ -174,6 +175,12 @@ class FakeScheduler:
             waiting = jobs.find(c, JobFilter(("pending",), sort="submitted"), 100_000).items
         placed = [(at, row.id) for at, row in enumerate(waiting, 1) if tenant in (None, row.tenant)]
         return [QueueEntry(job_id, at, None, FAR_US, "no_cards", "") for at, job_id in placed[offset : offset + limit]]
+
+    def held(self, limit: int, tenant: str | None = None) -> list[HeldEntry]:
+        self._may_fail()
+        with self._database.read() as c:
+            rows = jobs.find(c, JobFilter(("held",), None if tenant is None else (tenant,), sort="submitted"), limit)
+        return [HeldEntry(row.id, "suspected") for row in rows.items]
 
     # -- nodes and cards -------------------------------------------------------------------------------------------
 

@@ -197,7 +197,10 @@ def test_queue_has_running_jobs_on_its_first_page_only(rig: Rig) -> None:
     assert page["items"][0]["eta_s"] is page["items"][0]["eta_high_s"] is None  # "never" is not a date
     assert page["counts"]["running"] == 1
     assert page["counts"]["pending"] == 2
-    assert rig.get(f"queue?limit=1&cursor={page['next']}").json()["running"] == []
+    rig.scheduler.move(jobs_[2], "held")
+    assert [job["id"] for job in rig.get("queue?limit=1").json()["held"]] == [jobs_[2]]
+    following = rig.get(f"queue?limit=1&cursor={page['next']}").json()
+    assert following["running"] == following["held"] == []
 
 
 def test_page_has_at_most_the_maximum_of_rows(rig: Rig) -> None:

@@ -235,6 +235,15 @@ def test_queue_position_counts_jobs_of_all_tenants(rig: Rig) -> None:
     assert page["counts"]["pending"] == 1
 
 
+def test_queue_has_held_jobs_of_the_own_tenant_only(rig: Rig) -> None:
+    theirs, mine = (rig.submit(user)["id"] for user in ("ann", "bob"))
+    for job in (theirs, mine):
+        rig.scheduler.move(job, "held")
+    (held,) = rig.get("queue", "bob").json()["held"]
+    assert (held["id"], held["reason"]) == (mine, {"code": "held", "message": "suspected"})
+    assert {one["id"] for one in rig.get("queue", "root").json()["held"]} == {theirs, mine}
+
+
 def test_busy_card_hides_the_job_of_another_tenant(rig: Rig) -> None:
     job = rig.submit("ann", name="their-name")
     rig.scheduler.move(job["id"], "running")

@@ -80,6 +80,9 @@ def cause(job: Plain) -> str:
     reason = job.get("reason")
     if job["state"] in WAITING and reason:
         return one_line(reason.get("message") or reason.get("code") or "")
+    if job["state"] == "held" and not job.get("cause"):
+        waits = (f"waits for the {one['on']} of {short(one['job'])}" for one in job.get("after") or ())
+        return one_line(", ".join(waits))
     return one_line(job.get("cause") or "")
 
 
@@ -124,7 +127,10 @@ def _starts(job: Plain, now_s: float) -> str:
         return f"in {narrow_range(soon_s, late_s - now_s)}"
     if job.get("promised_s") is not None:
         return f"reserved for {clock(max(job['promised_s'], now_s), now_s)}"
-    return "" if job["state"] == "held" else UNKNOWN
+    if job["state"] == "held":
+        next_s = job.get("next_attempt_s")
+        return "" if next_s is None else f"attempt {relative(max(next_s, now_s), now_s)}"
+    return UNKNOWN
 
 
 def _done(job: Plain) -> str:

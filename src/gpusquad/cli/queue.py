@@ -37,7 +37,8 @@ def queue(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every two seconds until interrupted.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show running and pending jobs: where they run or why they wait, and when they are expected to end or start."""
+    """Show running and pending jobs, and jobs that the service holds: where they run or why they wait, and when they
+    are expected to end or start."""
     client = connect()
     selection = _QueueSelection(client, mine, tenant, state or [], limit)
     if watch:
@@ -86,15 +87,17 @@ class _QueueSelection:
         answer: Any = self._client.cluster.queue(None if everything else self._limit, self._tenant or None)
         waiting = [job for job in answer["items"] if self._is_selected(job)]
         running = [job for job in answer["running"] if self._is_selected(job)]
-        # The queue has no held and no finished jobs.
+        held = [job for job in answer["held"] if self._is_selected(job)]
+        # The queue has no finished jobs, and of held ones only those that the service holds.
         missing = [state for state in self._states if state in FINAL or state == "held"]
         if missing:
+            reasons = {job["id"]: job for job in held}
             known = {job["id"] for job in waiting}
             found = self._client.jobs.find(
                 state=missing, user=self._user or None, tenant=self._tenant or None, limit=self._limit
             )
-            waiting += [job for job in found["items"] if job["id"] not in known]
-        return answer | {"items": waiting[: self._limit], "running": running}
+            waiting += [reasons.get(job["id"], job) for job in found["items"] if job["id"] not in known]
+        return answer | {"items": waiting[: self._limit], "running": running, "held": held}
 
     def _is_selected(self, job: dict[str, Any]) -> bool:
         return (

@@ -24,12 +24,13 @@ class ClusterApi:
         return self._http.get("nodes")["items"]
 
     def queue(self, limit: int | None = 100, tenant: str | None = None) -> QueuePage:
-        """Pending jobs in order, and running jobs. ``limit`` None: all pending jobs."""
-        items, running, answer = [], [], {}
+        """Pending jobs in order, running jobs, and those that the service holds. ``limit`` None: all pending jobs."""
+        items, running, held, answer = [], [], [], {}
         for answer in pages(lambda query: self._http.get("queue", query=query), {"tenant": tenant}, limit):
             items += answer["items"]
             running = running or answer["running"]  # only the first page has them
-        return answer | {"items": items, "running": running}  # type: ignore[return-value]
+            held = held or answer.get("held") or []
+        return answer | {"items": items, "running": running, "held": held}  # type: ignore[return-value]
 
     def drain(self, node: str, cause: str = "") -> Any:
         """Start no new jobs there. Running jobs finish."""

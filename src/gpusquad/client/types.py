@@ -387,6 +387,37 @@ class HealthView(TypedDict):
     reason: str
 
 
+class HeldView(TypedDict):
+    id: str
+    name: str
+    tenant: str
+    user: str
+    queue: str
+    group: str | None
+    state: str
+    attempt: int
+    priority: str
+    lane: str
+    gpus: int
+    share: JobShare | None
+    tasks: int
+    submitted_s: float
+    eligible_s: float | None
+    started_s: float | None
+    ended_s: float | None
+    cause: str
+    placement: list[TaskPlace]
+    result: TaskResult | None
+    progress: Progress | None
+    forecast: RunForecast | None
+    retries_left: int
+    losses: int
+    next_attempt_s: float | None
+    preemptions: int
+    after: list[DependencyView]
+    reason: ShortReason | None
+
+
 class InboxEntry(TypedDict):
     id: int
     kind: str
@@ -780,6 +811,7 @@ class Progress(TypedDict):
 class QueuePage(TypedDict):
     items: list[QueuedView]
     running: list[RunningView]
+    held: list[HeldView]
     counts: dict[str, int]
     next: str | None
 

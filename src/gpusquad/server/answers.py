@@ -82,6 +82,14 @@ class QueueEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldEntry:
+    """A held job in the queue table."""
+
+    job_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class WhyAnswer:
     """All blocking reasons."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpusquad.core.transitions import JobState
 from gpusquad.model.job import Slo
+from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.slo_text import slo_from
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.model.views import RunTimePrediction
@@ -17,6 +18,7 @@ from gpusquad.server.answers import (
     CardUser,
     EndAnswer,
     HangStatus,
+    HeldEntry,
     NodeStatus,
     PolicyStatus,
     QueueEntry,
@@ -102,6 +104,11 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
         "promised_s": instant_s(entry.promised_us),
         "reason": {"code": str(entry.code), "message": entry.message} if entry.code else None,
     }
+
+
+def held_view(row: JobRow, entry: HeldEntry) -> Plain:
+    reason = {"code": str(ReasonCode.HELD), "message": entry.message} if entry.message else None
+    return job_view(row) | {"reason": reason}
 
 
 def running_view(row: JobRow, end: EndAnswer | None, hangs: Iterable[HangStatus]) -> Plain:

@@ -15,6 +15,7 @@ from gpusquad.server.answers import (
     ClusterStatus,
     EndAnswer,
     HangStatus,
+    HeldEntry,
     JobChange,
     NodeStatus,
     PolicyPreview,
@@ -63,6 +64,10 @@ class QueryPort(Protocol):
     def when(self, job_id: str) -> WhenAnswer: ...
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> Sequence[QueueEntry]:
         """Pending jobs in order, of one tenant if given. Positions count the jobs of all tenants."""
+        ...
+
+    def held(self, limit: int, tenant: str | None = None) -> Sequence[HeldEntry]:
+        """Jobs that the service holds, oldest first, of one tenant if given."""
         ...
 
     def ends(self) -> Mapping[str, EndAnswer]:

@@ -52,3 +52,20 @@ def test_jobs_not_computed_in_time_are_left_out(world: World) -> None:
     waiting = [world.submit(gpus=4) for _ in range(5)]
     world.settle()
     assert list(world.scheduler.queries.pending_summaries(waiting, 0.0)) == waiting[:1]
+
+
+def test_queue_lists_jobs_that_the_service_holds_but_not_those_of_users(world: World) -> None:
+    lost = world.submit(name="lost", gpus=4, estimate=10_000)
+    waits = world.submit(name="waits", after=[{"job": lost, "on": "success"}])
+    kept = world.submit(name="kept", gpus=4)
+    world.settle()
+    world.scheduler.hold(kept, ADA)
+    for attempt in range(4):
+        world.at(world.clock.at_us + 600 * SECOND_US)
+        world.engine.end(lost, attempt, "lost", "its node died")
+        world.at(world.clock.at_us + 5 * SECOND_US)
+    assert [world.scheduler.row(job_id).state for job_id in (waits, kept, lost)] == ["held"] * 3
+    (entry,) = world.scheduler.queries.held()
+    assert (entry.job_id, entry.message) == (lost, "lost 4 times; next attempt in 40s; held after 8")
+    assert world.scheduler.queries.held(tenant="nobody") == []
+    assert world.scheduler.queries.held(0) == []

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 7a6889f838ee675f
+// mark: 19092a6fdafc891d
 
 export interface paths {
     "/api/v1/jobs": {
@@ -321,7 +321,7 @@ export interface paths {
         };
         /**
          * Get Queue
-         * @description List pending jobs in queue order. Positions count the jobs of all tenants.
+         * @description List pending jobs in queue order, running jobs and jobs that the service holds. Positions count all tenants.
          */
         get: operations["get_queue"];
         put?: never;
@@ -2404,6 +2404,70 @@ export interface components {
             /** Reason */
             reason: string;
         };
+        /** HeldView */
+        HeldView: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** User */
+            user: string;
+            /** Queue */
+            queue: string;
+            /** Group */
+            group: string | null;
+            /** State */
+            state: string;
+            /** Attempt */
+            attempt: number;
+            /** Priority */
+            priority: string;
+            /** Lane */
+            lane: string;
+            /** Gpus */
+            gpus: number;
+            /** @description Share of each task; null: whole cards or none, or tasks request different shares */
+            share: components["schemas"]["JobShare"] | null;
+            /** Tasks */
+            tasks: number;
+            /** Submitted S */
+            submitted_s: number;
+            /**
+             * Eligible S
+             * @description Its place in the queue counts from then: submission, release, last dependency or retry after a failure; null: held
+             */
+            eligible_s: number | null;
+            /** Started S */
+            started_s: number | null;
+            /** Ended S */
+            ended_s: number | null;
+            /** Cause */
+            cause: string;
+            /** Placement */
+            placement: components["schemas"]["TaskPlace"][];
+            result: components["schemas"]["TaskResult"] | null;
+            progress: components["schemas"]["Progress"] | null;
+            forecast: components["schemas"]["RunForecast"] | null;
+            /** Retries Left */
+            retries_left: number;
+            /**
+             * Losses
+             * @description Recent losses: attempts that ended by a fault of a card, with their node or processes, or could not start
+             */
+            losses: number;
+            /**
+             * Next Attempt S
+             * @description Earliest time of the next attempt of a held job; null: none
+             */
+            next_attempt_s: number | null;
+            /** Preemptions */
+            preemptions: number;
+            /** After */
+            after: components["schemas"]["DependencyView"][];
+            reason: components["schemas"]["ShortReason"] | null;
+        };
         /**
          * InboxEntry
          * @description A notice about a job, or the sum of many about the jobs of one batch. News replaces it by an entry with a larger
@@ -3911,6 +3975,11 @@ export interface components {
              * @description On the first page only
              */
             running: components["schemas"]["RunningView"][];
+            /**
+             * Held
+             * @description Jobs that the service holds, oldest first: suspected, or waiting for their next attempt or estimator. Not those held by users or waiting for other jobs. On the first page only
+             */
+            held: components["schemas"]["HeldView"][];
             /** Counts */
             counts: {
                 [key: string]: number;

@@ -12,7 +12,6 @@ from gpusquad.cli._jobs import (
     FINAL,
     ON_CARDS,
     STYLES,
-    WAITING,
     cards,
     cause,
     forecast_text,
@@ -43,8 +42,10 @@ COLUMNS = (
 
 
 def queue_view(answer: Mapping[str, Any], now_s: float, width: int) -> RenderableType:
-    """Running jobs, then pending jobs, then a summary."""
-    rows = [job_row(job, now_s, width) for job in (*answer["running"], *answer["items"])]
+    """Running jobs, pending jobs, jobs that the service holds, and a summary."""
+    listed = {job["id"] for job in answer["items"]}
+    held = [job for job in answer["held"] if job["id"] not in listed]
+    rows = [job_row(job, now_s, width) for job in (*answer["running"], *answer["items"], *held)]
     summary = Text(_summary(answer), style="dim")
     return Group(table(COLUMNS, rows, width), Text(), summary) if rows else summary
 
@@ -75,7 +76,7 @@ def _detail(job: Mapping[str, Any], width: int) -> str:
             cards(job["placement"]) if width >= ROOMY else " ".join(dict.fromkeys(p["node"] for p in job["placement"]))
         )
     reason = job.get("reason")
-    if width < ROOMY and job["state"] in WAITING and reason and reason.get("code"):
+    if width < ROOMY and job["state"] == "pending" and reason and reason.get("code"):
         return words(reason["code"])
     return cause(job)
 

@@ -258,6 +258,10 @@ class QueuedView(JobView):
     reason: ShortReason | None
 
 
+class HeldView(JobView):
+    reason: ShortReason | None
+
+
 class JobPage(ApiView):
     items: list[JobView]
     next: Next
@@ -266,6 +270,10 @@ class JobPage(ApiView):
 class QueuePage(ApiView):
     items: list[QueuedView]
     running: list[RunningView] = Field(description="On the first page only")
+    held: list[HeldView] = Field(
+        description="Jobs that the service holds, oldest first: suspected, or waiting for their next attempt or "
+        "estimator. Not those held by users or waiting for other jobs. On the first page only"
+    )
     counts: dict[str, int]
     next: Next
 

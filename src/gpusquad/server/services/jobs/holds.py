@@ -204,6 +204,13 @@ def reasons_held(row: JobRow, now_us: int, max_losses: int, is_estimating: bool)
     return reasons
 
 
+def is_held_by_service(row: JobRow) -> bool:
+    """Whether the service keeps it out of the queue: not its user's hold, and not its dependencies."""
+    if row.state != JobState.HELD or _is_held_by_user(row):
+        return False
+    return not row.after or _is_stopped(row)
+
+
 def _next_attempt(row: JobRow, now_us: int, max_losses: int) -> str:
     left_us = (row.release_us or 0) - now_us
     left_us = -(-left_us // US_PER_S) * US_PER_S

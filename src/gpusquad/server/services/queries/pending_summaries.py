@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from heapq import nsmallest
 
 from gpusquad.core.state.runs import NEVER_US, is_foreseeable
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.state.timeline import Reservation
 from gpusquad.core.transitions import JobState
 from gpusquad.model.reasons import Reason, ReasonCode
-from gpusquad.server.answers import PendingSummary, ReservedStart
+from gpusquad.server.answers import HeldEntry, PendingSummary, ReservedStart
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.jobs.holds import reasons_held
+from gpusquad.server.services.jobs.holds import is_held_by_service, reasons_held
 from gpusquad.server.services.queries.plan_forecast import PlanForecaster
 from gpusquad.server.services.runtime.records import seats_of
 from gpusquad.store.jobs import JobRow
@@ -59,6 +60,14 @@ def reservations_of(state: SchedulerState) -> dict[str, ReservedStart]:
     """Of all pending jobs."""
     found = ((job_id, _reserved(one, state)) for job_id, one in state.timeline.reservations.items())
     return {job_id: reserved for job_id, reserved in found if reserved is not None}
+
+
+def held_entries(context: SchedulerContext, limit: int, tenant: str | None) -> list[HeldEntry]:
+    """Jobs that the service holds, oldest first: suspected ones, and those that wait for their next attempt or their
+    estimator."""
+    rows = [row for row in list(context.rows.values()) if is_held_by_service(row) and tenant in (None, row.tenant)]
+    oldest = nsmallest(limit, rows, key=lambda row: (row.submitted_us, row.sequence))
+    return [HeldEntry(row.id, "; ".join(reason.message for reason in held_for(row, context))) for row in oldest]
 
 
 def held_for(row: JobRow, context: SchedulerContext) -> list[Reason]:

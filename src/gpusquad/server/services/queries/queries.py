@@ -23,6 +23,7 @@ from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
     AccuracyAnswer,
     EndAnswer,
+    HeldEntry,
     PendingSummary,
     QueueEntry,
     ReservedStart,
@@ -36,7 +37,12 @@ from gpusquad.server.errors import NotFound
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.prediction.accuracy import record_of
-from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, reservations_of
+from gpusquad.server.services.queries.pending_summaries import (
+    PendingSummaries,
+    held_entries,
+    held_for,
+    reservations_of,
+)
 from gpusquad.server.services.queries.plan_forecast import MAX_PENDING, PendingReasons, PlanForecast, PlanForecaster
 from gpusquad.server.services.runtime.records import forecast_of, places_of
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
@@ -125,6 +131,10 @@ class QueryService:
             return entries
         reasons, until_s = self.forecaster.reasons(), time.thread_time() + REASONS_S
         return [_with_first(entry, _first_of(reasons, entry.job_id, until_s)) for entry in entries]
+
+    def held(self, limit: int = 100, tenant: str | None = None) -> list[HeldEntry]:
+        """Jobs that the service holds, oldest first, with their reasons."""
+        return held_entries(self._context, limit, tenant)
 
     def ends(self) -> dict[str, EndAnswer]:
         """Predicted ends of running jobs, without those that are not known."""
