@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -134,6 +135,15 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def families(pids: Iterable[int]) -> list[int]:
+    return [pid for root in pids for pid in family(root)]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
 def kind_of(pid: int, expected: str, *, is_gang: bool = False) -> str:
     return until(lambda: WaitReader().read(family(pid), is_gang=is_gang).kind, expected)
 
@@ -179,9 +189,45 @@ def test_tasks_of_a_gang_that_listen_for_each_other_are_no_service(start: Start)
     assert kind_of(pid, "stuck", is_gang=True) == "stuck"
 
 
-def test_connection_to_somebody_else_is_a_wait_for_the_network(start: Start):
-    import socket
+SERVERS = {
+    "thread": f"{EXPORTER}threading.Event().wait()",
+    "event loop": "import asyncio\nasync def main():\n    await asyncio.to_thread(int)\n"
+                  "    s = await asyncio.start_server(lambda r, w: None, '127.0.0.1', 0); await s.serve_forever()\n"
+                  "asyncio.run(main())",
+}  # fmt: skip
 
+
+@pytest.mark.parametrize("code", SERVERS.values(), ids=SERVERS)
+def test_replicas_of_a_gang_that_wait_for_requests_are_services(start: Start, code: str):
+    pids = [start(code), start(code)]
+    found = until(lambda: WaitReader().read(families(pids), is_gang=True).kind, "service")
+    assert found == "service"
+
+
+MEETS = (
+    "import socket, threading; a = socket.create_server(('127.0.0.1', 0)); print(a.getsockname()[1], flush=True)\n"
+    "c = a.accept()[0]; threading.Thread(target=a.accept, daemon=True).start()\n"
+)
+JOINS = (
+    "import socket, sys, threading; c = socket.create_connection(('127.0.0.1', int(sys.stdin.readline())))\n"
+    "b = socket.create_server(('127.0.0.1', 0)); threading.Thread(target=b.accept, daemon=True).start()\n"
+)
+
+
+def test_ranks_that_are_connected_and_wait_for_further_connections_are_no_services(start: Start):
+    first = start(f"{MEETS}threading.Event().wait()", stdout=subprocess.PIPE)
+    other = start(f"{JOINS}threading.Event().wait()", stdin=OUTPUTS[first])
+    assert until(lambda: WaitReader().read(families([first, other]), is_gang=True).kind, "stuck") == "stuck"
+
+
+def test_rank_that_waits_at_the_meeting_point_of_its_gang_is_no_service(start: Start):
+    code = f"{EXPORTER}print(s.server_port, flush=True); threading.Event().wait()"
+    port = str(free_port())
+    pid = start(code.replace("1', 0", f"1', {port}"), env={**os.environ, "MASTER_PORT": port})
+    assert kind_of(pid, "stuck", is_gang=True) == "stuck"
+
+
+def test_connection_to_somebody_else_is_a_wait_for_the_network(start: Start):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         pid = start(f"import socket; socket.create_connection(('127.0.0.1', {port})).recv(1)")
@@ -196,8 +242,6 @@ def test_program_that_reads_commands_from_its_input_waits_for_people(start: Star
 
 @pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
 def test_connection_to_a_program_on_the_same_machine_is_a_wait_for_it(start: Start, tmp_path: Path, kind: str):
-    import socket
-
     with socket.socket(socket.AF_UNIX, getattr(socket, kind)) as server:
         server.bind(str(tmp_path / "s"))
         if kind == "SOCK_STREAM":
@@ -248,8 +292,6 @@ def test_service_tells_what_it_waits_for_besides_requests(start: Start):
 
 
 def test_service_that_somebody_uses_is_visited(start: Start):
-    import socket
-
     pid = start(f"{EXPORTER}print(s.server_port, flush=True); a.acquire(); a.acquire()", stdout=subprocess.PIPE)
     assert kind_of(pid, "service") == "service"
     port = int(OUTPUTS[pid].readline())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -70,6 +70,33 @@ class OutsideReader:
         ends = self._ends(run, tcp)
         found = [replace(one, pid=pid) for pid in waiting for one in self._of_process(pid, ends)]
         return max(found, key=lambda one: one.listens, default=None)
+
+    def accepts(self, pids: Iterable[int], listening: Collection[str]) -> bool:
+        """Whether a thread waits for a connection to one of these sockets. A program that forgot them does not."""
+        return bool(listening) and any(self._accepts(pid, listening) for pid in pids)
+
+    def _accepts(self, pid: int, listening: Collection[str]) -> bool:
+        process = self._proc / str(pid)
+        for thread in self._threads(pid):
+            try:
+                files = awaited_files(process, read_call(process / "task" / thread))
+            except PermissionError:
+                return any(target[8:-1] in listening for _, target in self._files(pid))
+            except OSError:
+                continue  # it has just ended
+            if any(self._is_one_of(pid, file, listening) for file in files):
+                return True
+        return False
+
+    def _is_one_of(self, pid: int, number: int, inodes: Collection[str], depth: int = 0) -> bool:
+        """Whether this file is one of these sockets, or watches one."""
+        try:
+            target = os.readlink(self._proc / str(pid) / "fd" / str(number))
+        except OSError:
+            return False
+        if target == "anon_inode:[eventpoll]" and depth < _NESTED:
+            return any(self._is_one_of(pid, file, inodes, depth + 1) for file in self._watched(pid, number))
+        return target.startswith("socket:[") and target[8:-1] in inodes
 
     def _ends(self, pids: Iterable[int], tcp: Iterable[str]) -> _Run:
         run = _Run(frozenset(pids), tcp=frozenset(tcp))
@@ -183,8 +210,7 @@ class OutsideReader:
     def _of_inode(self, pid: int, number: int, name: str, run: _Run, sockets: SocketEnds, *, hidden: bool,
                   depth: int) -> OutsideWait | None:  # fmt: skip
         if name == "[eventpoll]" and not hidden and depth < _NESTED:
-            lines = [line.split() for line in self._text(pid, f"fdinfo/{number}").splitlines()]
-            watched = [int(words[1]) for words in lines if len(words) > 1 and words[0] == "tfd:"]
+            watched = self._watched(pid, number)
             found = (self._of_file(pid, file, run, sockets, depth=depth + 1) for file in watched)
             return next((one for one in found if one is not None), None)
         if name == "[pidfd]":
@@ -241,6 +267,10 @@ class OutsideReader:
 
     def _access(self, pid: int, number: int) -> int:
         return int(self._field(pid, number, "flags:") or "0", 8) & _ACCESS
+
+    def _watched(self, pid: int, number: int) -> list[int]:
+        lines = [line.split() for line in self._text(pid, f"fdinfo/{number}").splitlines()]
+        return [int(words[1]) for words in lines if len(words) > 1 and words[0] == "tfd:"]
 
     def _is_local(self, pid: int, number: int) -> bool:
         """A file of a server that does not answer must not be looked at."""

@@ -81,6 +81,8 @@ class _Run:
     workers: Sequence[_Process]
     is_gang: bool
     ports: RunPorts
+    serves: bool
+    """Whether it waits for requests at a TCP port."""
     outside: OutsideWait | None
 
 
@@ -106,19 +108,22 @@ class WaitReader:
 
     def listens(self, pids: Sequence[int]) -> bool:
         """Whether one of these processes listens for connections."""
-        return bool(pids) and RunPorts(self._proc, pids, pids).listens
+        return bool(pids) and RunPorts(self._proc, pids, dict.fromkeys(pids, 0)).listens
 
     def read(self, pids: Iterable[int], *, is_gang: bool) -> WaitReading:
-        """Of all processes of a run. In a gang the tasks listen for each other, so that says nothing."""
+        """Of all processes of a run. In a gang the tasks listen for each other, so it serves only if a thread waits for
+        requests at a port that is not for that."""
         processes = self._processes(pids)
         if not processes:
             return WaitReading()
         roots = _roots(processes)
         workers = [one for one in processes.values() if one.name not in _HELPERS]
         worker_pids = [one.pid for one in workers]
-        ports = RunPorts(self._proc, worker_pids, list(processes))
+        ports = RunPorts(self._proc, worker_pids, _tasks(processes))
         outside = self._outside.find(worker_pids, processes, ports.inodes)
-        run = _Run(processes, workers, is_gang or len(roots) > 1, ports, outside)
+        has_peers = is_gang or len(roots) > 1
+        serves = self._outside.accepts(worker_pids, ports.for_requests) if has_peers else ports.listens
+        run = _Run(processes, workers, has_peers, ports, serves, outside)
         leaders = [leader for root in roots for leader in _without_readers(_leaders(root, processes))]
         return _together([self._judge(leader, run) for leader in leaders])
 
@@ -133,7 +138,7 @@ class WaitReader:
         if any(one.waits == "terminal" or self._has_terminal(one.pid) for one in run.processes.values()):
             return WaitReading("terminal", f"{who} is at a terminal")
         besides = self._judge_besides_requests(leader, who, run)
-        if run.ports.listens and not run.is_gang:
+        if run.serves:
             return WaitReading("service", f"{who} listens for requests", besides, run.ports.is_visited)
         return besides
 
@@ -248,6 +253,17 @@ def _first(readings: Sequence[WaitReading]) -> WaitReading:
 
 def _roots(processes: Mapping[int, _Process]) -> list[_Process]:
     return [process for process in processes.values() if process.parent not in processes]
+
+
+def _tasks(processes: Mapping[int, _Process]) -> dict[int, int]:
+    """The first process of the task that each belongs to."""
+    found: dict[int, int] = {}
+    for pid in processes:
+        way = [pid]
+        while (parent := processes[way[-1]].parent) in processes and parent not in way:
+            way.append(parent)
+        found[pid] = way[-1]
+    return found
 
 
 def _leaders(root: _Process, processes: Mapping[int, _Process]) -> list[_Process]:
