@@ -7,6 +7,7 @@ import pytest
 from gpusquad.model.errors import Invalid
 from gpusquad.server.answers import JobChange, Who
 from gpusquad.server.errors import Conflict, Forbidden, JobRefused
+from gpusquad.server.notify.rules import is_news
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.store import attempts, events, people
@@ -166,6 +167,17 @@ def test_cancel_ends_pending_and_running_jobs_and_is_refused_for_finished(world:
     assert last_cause(world, running) == "cancelled by ada"
     with pytest.raises(Conflict, match="has ended"):
         world.scheduler.cancel(running, ADA)
+
+
+def test_end_of_a_cancelled_job_names_who_cancelled_it(world: World) -> None:
+    running = world.submit(gpus=2)
+    world.settle()
+    world.scheduler.cancel(running, ADA)
+    world.settle()
+    with world.database.read() as c:
+        (end,) = [one for one in events.of_job(c, running) if one.kind == "cancelled"]
+    assert end.actor == ADA.user
+    assert not is_news("cancelled", world.scheduler.row(running), end), "its user knows"
 
 
 def test_second_cancel_of_a_stopping_job_has_no_effect(world: World) -> None:

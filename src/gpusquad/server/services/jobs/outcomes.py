@@ -78,7 +78,9 @@ class Outcomes:
         its cards if it is stopped because it hangs; then it may be tried once more, on others. ``blame``: its share of
         the blame for a fault of a card."""
         row = unit.rows[job_id]
-        requested = {"how": how, "cause": cause, "for_job": for_job}
+        requested: dict[str, Any] = {"how": how, "cause": cause, "for_job": for_job}
+        if actor:
+            requested["actor"] = actor
         tries_again = bool(hung_on) and self._may_try_again(row)
         if blame is not None:
             requested["blame"] = blame
@@ -279,7 +281,8 @@ class Outcomes:
     def _over(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
               ended_us: int) -> None:  # fmt: skip
         self._leave(unit, row, verdict.how)
-        self.finish(unit, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
+        actor = (row.stop or {}).get("actor", "") if verdict.then is S.CANCELLED else ""
+        self.finish(unit, row.id, verdict.then, verdict.cause, actor=actor, result=result, ended_us=ended_us)
 
     def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
                data: dict[str, Any] | None = None, *, is_refused: bool = False) -> None:  # fmt: skip
