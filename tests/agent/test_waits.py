@@ -189,6 +189,14 @@ def test_tasks_of_a_gang_that_listen_for_each_other_are_no_service(start: Start)
     assert kind_of(pid, "stuck", is_gang=True) == "stuck"
 
 
+def test_gang_waits_for_a_task_that_sleeps_for_a_while(start: Start):
+    waits = "import threading; threading.Event().wait()"
+    for code, expected in (("import time; time.sleep(950)", "sleeping"), (waits, "stuck")):
+        pids = [start(code), start(waits)]
+        assert until(lambda pids=pids: WaitReader().read(families(pids), is_gang=True).kind, expected) == expected
+    assert until(lambda: WaitReader().read([pids[0]], is_gang=True).kind, "stuck") == "stuck"
+
+
 SERVERS = {
     "thread": f"{EXPORTER}threading.Event().wait()",
     "event loop": "import asyncio\nasync def main():\n    await asyncio.to_thread(int)\n"

@@ -124,8 +124,9 @@ class WaitReader:
         has_peers = is_gang or len(roots) > 1
         serves = self._outside.accepts(worker_pids, ports.for_requests) if has_peers else ports.listens
         run = _Run(processes, workers, has_peers, ports, serves, outside)
-        leaders = [leader for root in roots for leader in _without_readers(_leaders(root, processes))]
-        return _together([self._judge(leader, run) for leader in leaders])
+        leaders = [_without_readers(_leaders(root, processes)) for root in roots]
+        tasks = [_together([self._judge(one, run) for one in of_task]) for of_task in leaders]
+        return _together(tasks, is_gang=is_gang)
 
     def _judge(self, leader: _Process, run: _Run) -> WaitReading:
         who = f"{leader.name} (pid {leader.pid})"
@@ -238,17 +239,20 @@ class WaitReader:
             return ""
 
 
-def _together(readings: Sequence[WaitReading]) -> WaitReading:
-    """One that waits on purpose or for somebody else explains those that wait for it."""
-    first = _first(readings)
+def _together(readings: Sequence[WaitReading], *, is_gang: bool = False) -> WaitReading:
+    """One that waits on purpose or for somebody else explains those that wait for it. In a gang the others may wait for
+    a task that only sleeps for a while."""
+    first = _first(readings, is_gang=is_gang)
     if first.kind != "service":
         return first
-    besides = _first([reading.besides or reading for reading in readings])
+    besides = _first([reading.besides or reading for reading in readings], is_gang=is_gang)
     return replace(first, besides=besides)
 
 
-def _first(readings: Sequence[WaitReading]) -> WaitReading:
-    return min(readings, key=lambda reading: WAIT_KINDS.index(reading.kind), default=WaitReading())
+def _first(readings: Sequence[WaitReading], *, is_gang: bool) -> WaitReading:
+    first = min(readings, key=lambda reading: WAIT_KINDS.index(reading.kind), default=WaitReading())
+    sleeping = next((reading for reading in readings if reading.kind == "sleeping"), first)
+    return sleeping if is_gang and first.kind == "stuck" else first
 
 
 def _roots(processes: Mapping[int, _Process]) -> list[_Process]:

@@ -21,5 +21,6 @@ somebody outside of the run, by a named pipe, a socket or a lock of a file. stuc
 pipe of its own run, or sleeps for ever. unknown: the kernel does not tell.
 
 Processes are explained by the first of these that one of them has: one that waits on purpose or for somebody else
-explains those that wait for it, and so does one that is stuck."""
+explains those that wait for it, and so does one that is stuck. Only between the tasks of a gang, sleeping explains
+stuck."""
 WAIT_KINDS: tuple[WaitKind, ...] = get_args(WaitKind)
