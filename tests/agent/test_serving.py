@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from gpusquad.agent.output_signs import OutputReading
 from gpusquad.agent.quiet_runs import QuietRuns
 from gpusquad.agent.run_files import RunFiles, RunReading
 from gpusquad.agent.serving import ServedPorts, judge_service
-from gpusquad.agent.waits import WaitReading
+from gpusquad.agent.waits import WaitReader, WaitReading
 
 S = 1_000_000
 PATIENCE_S = 30.0
@@ -150,3 +151,96 @@ def test_program_that_trains_and_serves(waits_of, code: str, expected: str):
 def test_loop_that_counts_its_attempts_is_looked_at(waits_of):
     code = "attempt = 0\nwhile True: attempt += 1; print(f'attempt {attempt}: retrying', flush=True); time.sleep(0.05)"
     assert waits_of(code) == "sleeping"
+
+
+class Looks:
+    """Looks at a program at instants that the test chooses."""
+
+    def __init__(self, waits: WaitReader, process: subprocess.Popen[bytes]) -> None:
+        self._quiet = QuietRuns(waits, stacks=lambda _: (), quiet_s=60.0)
+        self._processes = [JobProcess(process.pid, "python", "job", 0, (), None, 0)]
+        self.at(0)
+
+    def at(self, second: int) -> str | None:
+        return self._quiet.look(("job", 0), RunReading(), self._processes, second * S).waits
+
+
+@pytest.fixture
+def program() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(code: str) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def kind_becomes(process: subprocess.Popen[bytes], expected: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while WaitReader().read([process.pid], is_gang=False).kind != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def test_connection_that_was_seen_counts_for_minutes(program):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = program(
+            f"import socket, threading; c = socket.create_connection(('127.0.0.1', {server.getsockname()[1]}))\n"
+            "c.recv(1); c.close(); a = threading.Lock(); a.acquire(); a.acquire()"
+        )
+        looks = Looks(WaitReader(), process)
+        with server.accept()[0]:
+            kind_becomes(process, "network")
+            assert looks.at(60) == "network"
+        kind_becomes(process, "stuck")
+        assert [looks.at(second) for second in (75, 200, 358)] == ["network"] * 3
+        assert looks.at(700) == "stuck"
+
+
+def test_short_connection_is_seen_between_two_looks(program):
+    class Reader(WaitReader):
+        has_connection = False
+
+        def calls(self, pids: Iterable[int]) -> bool:
+            return self.has_connection
+
+    process, reader = program("import threading; a = threading.Lock(); a.acquire(); a.acquire()"), Reader()
+    kind_becomes(process, "stuck")
+    looks = Looks(reader, process)
+    assert looks.at(60) == "stuck"
+    reader.has_connection = True
+    looks.at(63)
+    reader.has_connection = False
+    assert looks.at(75) == "network"
+
+
+def test_connections_that_are_refused_are_none(program):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    process = program(
+        "import socket, time\nwhile True:\n"
+        f"    try: socket.create_connection(('127.0.0.1', {port}))\n"
+        "    except OSError: time.sleep(0.01)"
+    )
+    kind_becomes(process, "sleeping")
+    assert not any(WaitReader().calls([process.pid]) for _ in range(200))
+
+
+def test_only_a_connection_that_the_program_opened_is_a_call(program):
+    reader = WaitReader()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        caller = program(f"import socket; c = socket.create_connection(('127.0.0.1', {port})); c.recv(1)")
+        with server.accept()[0]:
+            kind_becomes(caller, "network")
+            assert reader.calls([caller.pid])
+    called = program(f"import socket; s = socket.create_server(('127.0.0.1', {port})); c = s.accept()[0]; c.recv(1)")
+    kind_becomes(called, "service")
+    with socket.create_connection(("127.0.0.1", port)):
+        deadline = time.monotonic() + PATIENCE_S
+        while not reader.read([called.pid], is_gang=False).is_visited:
+            assert time.monotonic() < deadline
+        assert not reader.calls([called.pid])

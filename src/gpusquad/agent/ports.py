@@ -40,6 +40,10 @@ class RunPorts:
         self.listens = bool(ports)
         self.talks = any(one.state == _ESTABLISHED and one.inode in mine for one in strangers)
         """Whether it is connected to a process that is not of the run."""
+        self.calls = any(
+            one.state == _ESTABLISHED and one.inode in mine and _port(one.local) not in ports for one in strangers
+        )
+        """The same, by a connection that it opened itself. One that is refused is none."""
         self.is_visited = any(_port(one.local) in ports and _is_known(one, of_run) for one in strangers)
         """Whether a process that is not of the run is connected to one of its ports, or was a moment ago."""
         own, gang = _ports_for_peers(table, sockets, tasks)

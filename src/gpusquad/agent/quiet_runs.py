@@ -21,6 +21,10 @@ _ALIKE_TIMES = 10
 """The same for a run whose lines differ in numbers only."""
 _LOOKS = 4
 """Looks in the first of these times."""
+_CALLED_TIMES = 5
+"""How long a connection to somebody else counts after it was seen: requests are often short, with pauses between."""
+_NOT_BY_CALLS = ("stopped", "service", "terminal", "network", "outside")
+"""What a run waits for, whatever connections it had."""
 Key = tuple[str, int]
 
 
@@ -45,6 +49,8 @@ class _State:
     since_us: int = 0
     inspection: RunInspection = field(default_factory=RunInspection)
     ports: ServedPorts = field(default_factory=ServedPorts)
+    called_us: int | None = None
+    """When it was last seen to have a connection that it opened to somebody else."""
     stacks_of_us: int | None = None
     """Start of the quiet period whose stacks were read."""
 
@@ -70,15 +76,21 @@ class QuietRuns:
         """What is known of the run now."""
         state = self._states.setdefault(key, _State(since_us=now_us))
         state.ports = state.ports.after(now_us, reading, lambda: self._waits.listens([one.pid for one in processes]))
+        pids = [process.pid for process in processes]
+        if self._may_call(state, now_us) and self._waits.calls(pids):
+            state.called_us = now_us
         if now_us - state.looked_us < self._quiet_us // _LOOKS:
             return state.inspection
         state.looked_us = now_us
         moved_us = max(reading.progress_at_us or 0, state.since_us)
         quiet_us = now_us - max(reading.output.retry_us or 0, moved_us)
         alike_us = now_us - max(reading.output.alike_us or 0, moved_us)
-        pids = [process.pid for process in processes]
         is_quiet = quiet_us >= self._quiet_us or alike_us >= _ALIKE_TIMES * self._quiet_us
         found = self._waits.read(pids, is_gang=reading.tasks > 1) if is_quiet else WaitReading()
+        if found.kind == "network" and self._waits.calls(pids):
+            state.called_us = now_us
+        if state.called_us is not None and now_us - state.called_us < _CALLED_TIMES * self._quiet_us:
+            found = _with_calls(found)
         state.ports = state.ports.visited(found)
         found = judge_service(found, reading, state.ports)
         detail = self._waits.stopped(pids)
@@ -96,6 +108,11 @@ class QuietRuns:
             self._start(lambda: self._read_stacks(state, pids))
         return state.inspection
 
+    def _may_call(self, state: _State, now_us: int) -> bool:
+        """Whether it is worth to look for short connections in this tick."""
+        is_known = state.called_us is not None and now_us - state.called_us < self._quiet_us
+        return state.inspection.waits not in (None, "service", "terminal") and not is_known
+
     def forget(self, live: Sequence[Key]) -> None:
         self._states = {key: state for key, state in self._states.items() if key in live}
 
@@ -104,6 +121,15 @@ class QuietRuns:
         with self._reading:
             stacks = self._stacks(pids)
         state.inspection = replace(state.inspection, stacks=stacks)
+
+
+def _with_calls(found: WaitReading) -> WaitReading:
+    """The same of a run that has had a connection to somebody else since a short while."""
+    if found.kind == "service" and found.besides is not None:
+        return replace(found, besides=_with_calls(found.besides))
+    if found.kind in _NOT_BY_CALLS:
+        return found
+    return WaitReading("network", "it calls another program or machine from time to time")
 
 
 def _in_background(work: Callable[[], None]) -> None:

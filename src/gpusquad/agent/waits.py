@@ -110,6 +110,12 @@ class WaitReader:
         """Whether one of these processes listens for connections."""
         return bool(pids) and RunPorts(self._proc, pids, dict.fromkeys(pids, 0)).listens
 
+    def calls(self, pids: Iterable[int]) -> bool:
+        """Whether one of these processes has opened a connection to somebody else, and still has it."""
+        processes = self._processes(pids)
+        workers = [pid for pid, process in processes.items() if process.name not in _HELPERS]
+        return bool(workers) and RunPorts(self._proc, workers, _tasks(processes)).calls
+
     def read(self, pids: Iterable[int], *, is_gang: bool) -> WaitReading:
         """Of all processes of a run. In a gang the tasks listen for each other, so it serves only if a thread waits for
         requests at a port that is not for that."""
