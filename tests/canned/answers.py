@@ -35,7 +35,7 @@ REQUESTS = {
     "used": {"attempt": 0, "gpus": None, "gpu_memory": 3 << 30, "cpu": 2.9, "memory": 5 << 30},
     "slo": {"deadline_s": None, "latency_s": 0.02, "throughput": 100.0, "availability": 0.999, "deadline_met": None,
             "attainment_ratio": 0.97, "unknown": False},
-    "estimate_s": None, "limit_s": 4.0 * HOUR_S, "hang_warnings": [],
+    "estimate_s": None, "limit_s": 4.0 * HOUR_S, "held_s": None, "hang_warnings": [],
 }  # fmt: skip
 
 

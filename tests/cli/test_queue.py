@@ -5,6 +5,7 @@ import json
 import pytest
 from rich.cells import cell_len
 
+from gpusquad.cli._jobs import time_in_state
 from tests.canned.jobs import HOSTILE, hang_warning, job
 
 
@@ -149,3 +150,9 @@ def test_job_that_waits_for_another_says_so_among_held_ones(service, gsq, monkey
     waits = job(service.now_s, 20, "later", "held", after=[{"job": "01jcp6m8qwz4t7y2k90001bxdf", "on": "success"}])
     service.set_answers("GET", "/jobs", {"items": [waits], "next": None})
     assert "waits for the success of 0001bxdf" in gsq("queue", "--state", "held").stdout
+
+
+def test_time_of_a_held_job_counts_from_its_hold():
+    held = job(10_000.0, 1, "x", "held", submitted_s=1_000.0)
+    assert time_in_state(held | {"held_s": 9_949.0}, 10_000.0) == "51 s"
+    assert time_in_state(held, 10_000.0) == "2 h 30 min"

@@ -7,7 +7,7 @@ import pytest
 from gpusquad.server.params import MAX_ROWS
 from gpusquad.server.schemas import cluster as cluster_schemas
 from gpusquad.server.schemas import jobs as job_schemas
-from gpusquad.store import audit, jobs
+from gpusquad.store import audit, events, jobs
 from gpusquad.store.jobs import JobRow
 from tests.server.rig import JOB_FILE, Rig, error_of
 
@@ -37,7 +37,7 @@ def test_submission_returns_the_job(rig: Rig) -> None:
         "slo": None,
         "estimate_s": None,
         "limit_s": None,
-        "hang_warnings": [],
+        "hang_warnings": [], "held_s": None,
         "run_record": None,
         "auto": [],
         "estimator": None,
@@ -243,6 +243,20 @@ def test_hold_release_cancel_and_resubmit_change_the_state(rig: Rig) -> None:
     assert rig.post(f"jobs/{job}/cancel").status_code == 409
     again = rig.post(f"jobs/{job}/resubmit").json()["jobs"][0]
     assert (again["state"], again["id"] == job) == ("pending", False)
+
+
+def test_held_job_says_since_when(rig: Rig) -> None:
+    job = rig.submit()["id"]
+    assert rig.get(f"jobs/{job}").json()["held_s"] is None
+    rig.scheduler.move(job, "held")
+    with rig.database.write() as c:
+        for at_us, kind in ((1_000_000, "held"), (2_000_000, "retry"), (3_000_000, "updated")):
+            events.append(c, job, 10**16 + at_us, kind, "held", 0)
+    assert rig.get(f"jobs/{job}").json()["held_s"] == 10**10 + 2
+    (held,) = rig.get("queue").json()["held"]
+    assert held["held_s"] == 10**10 + 2
+    rig.scheduler.move(job, "pending")
+    assert rig.get(f"jobs/{job}").json()["held_s"] is None
 
 
 def test_job_has_its_goals(rig: Rig) -> None:

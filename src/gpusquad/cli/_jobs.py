@@ -59,8 +59,10 @@ def state_text(job: Plain, *, roomy: bool) -> str:
 
 
 def time_in_state(job: Plain, now_s: float) -> str:
-    """Time since submission or start, up to the end if it ended."""
+    """Time since submission, hold or start, up to the end if it ended."""
     started_s, ended_s = job.get("started_s"), job.get("ended_s")
+    if job["state"] == "held" and job.get("held_s") is not None:
+        return span(now_s - job["held_s"])
     if job["state"] in WAITING or started_s is None:
         return span((ended_s or now_s) - job["submitted_s"])
     return span((ended_s or now_s) - started_s)

@@ -415,6 +415,7 @@ class HeldView(TypedDict):
     next_attempt_s: float | None
     preemptions: int
     after: list[DependencyView]
+    held_s: float | None
     reason: ShortReason | None
 
 
@@ -497,6 +498,7 @@ class JobDetail(TypedDict):
     slo: SloView | None
     estimate_s: float | None
     limit_s: float | None
+    held_s: float | None
     hang_warnings: list[HangWarning]
     run_record: RunTimeRecord | None
     auto: list[ChosenRequest]

@@ -106,9 +106,9 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
     }
 
 
-def held_view(row: JobRow, entry: HeldEntry) -> Plain:
+def held_view(row: JobRow, entry: HeldEntry, held_us: int | None) -> Plain:
     reason = {"code": str(ReasonCode.HELD), "message": entry.message} if entry.message else None
-    return job_view(row) | {"reason": reason}
+    return job_view(row) | {"held_s": to_s(held_us), "reason": reason}
 
 
 def running_view(row: JobRow, end: EndAnswer | None, hangs: Iterable[HangStatus]) -> Plain:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from gpusquad.store.rows import number_of
 from gpusquad.store.tables import events, jobs
@@ -39,6 +39,8 @@ _APPEND = insert(events).values(
 
 _MOST_IDS = 500
 """Jobs per query."""
+_HOLDING = ("held", "retry", "suspected")
+"""Kinds of events that hold a job."""
 _APPEND_ALL = insert(events).returning(events.c.id, sort_by_parameter_order=True)
 
 
@@ -88,6 +90,16 @@ def attempts_with(c: Connection, kind: str, job_ids: Sequence[str]) -> set[tuple
     for start in range(0, len(job_ids), _MOST_IDS):
         these = events.c.job_id.in_(job_ids[start : start + _MOST_IDS]) & (events.c.kind == kind)
         found |= {(row[0], row[1]) for row in c.execute(select(events.c.job_id, events.c.attempt).where(these))}
+    return found
+
+
+def held_since(c: Connection, job_ids: Sequence[str]) -> dict[str, int]:
+    """Since when these jobs are held, of those that are: the last event that held them."""
+    found: dict[str, int] = {}
+    for start in range(0, len(job_ids), _MOST_IDS):
+        these = events.c.job_id.in_(job_ids[start : start + _MOST_IDS]) & events.c.kind.in_(_HOLDING)
+        query = select(events.c.job_id, func.max(events.c.at_us)).where(these).group_by(events.c.job_id)
+        found |= {row[0]: row[1] for row in c.execute(query)}
     return found
 
 

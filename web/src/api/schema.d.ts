@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 19092a6fdafc891d
+// mark: 3362f668f6ebd1ae
 
 export interface paths {
     "/api/v1/jobs": {
@@ -2466,6 +2466,11 @@ export interface components {
             preemptions: number;
             /** After */
             after: components["schemas"]["DependencyView"][];
+            /**
+             * Held S
+             * @description When it was held; null: not known
+             */
+            held_s: number | null;
             reason: components["schemas"]["ShortReason"] | null;
         };
         /**
@@ -2676,6 +2681,11 @@ export interface components {
              * @description Run time after which it is stopped
              */
             limit_s: number | null;
+            /**
+             * Held S
+             * @description When it was held; null: it is not held
+             */
+            held_s: number | null;
             /**
              * Hang Warnings
              * @description Of a running job

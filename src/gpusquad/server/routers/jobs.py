@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header
 
+from gpusquad.core.transitions import JobState
 from gpusquad.server import submission
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import job_owned, job_seen, job_with_logs
@@ -20,6 +21,7 @@ from gpusquad.server.params import (
     Svc,
     TimeS,
     split_states,
+    to_s,
     to_us,
 )
 from gpusquad.server.permissions import Member, Reader, tenant_seen
@@ -41,7 +43,7 @@ from gpusquad.server.services.prediction.accuracy import record_of
 from gpusquad.server.services.runtime.peaks import Peaks
 from gpusquad.server.views import Plain, changed_view, goals_view, hangs_view, job_view, page, record_view
 from gpusquad.server.wiring import Services
-from gpusquad.store import jobs
+from gpusquad.store import events, jobs
 from gpusquad.store.jobs import JobFilter, JobRow
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -127,8 +129,10 @@ def get_job(row: SeenJob, svc: Svc, slos: Slos) -> Answer:
         record = record_of(c, row.tenant, source, svc.clock.now_us()) if source else None
         context = svc.scheduler.context
         requests = requests_view(c, row, Peaks() if context is None else context.peaks)
+        held_us = events.held_since(c, [row.id]).get(row.id) if row.state == JobState.HELD else None
     hangs, goals = hangs_view(svc.scheduler.hangs.warnings(row)), goals_view(row, slo_state(row, slos, svc))
-    return Answer(job_view(row) | goals | requests | {"run_record": record_view(record), "hang_warnings": hangs})
+    facts = {"run_record": record_view(record), "hang_warnings": hangs, "held_s": to_s(held_us)}
+    return Answer(job_view(row) | goals | requests | facts)
 
 
 @router.get("/{job}/source", response_model=JobSource)

@@ -11,7 +11,7 @@ from gpusquad.server.params import MAX_ROWS, USUAL_ROWS, Limit, Offset, QueryLin
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.jobs import QueuePage
 from gpusquad.server.views import held_view, queued_view, running_view
-from gpusquad.store import jobs
+from gpusquad.store import events, jobs
 from gpusquad.store.jobs import UNFINISHED_STATES, JobFilter
 
 router = APIRouter(tags=["queue"])
@@ -33,11 +33,12 @@ def get_queue(
     with svc.database.read() as c:
         on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MAX_ROWS)
         rows = rows_of(c, [entry.job_id for entry in (*shown, *held)] + on_cards)
+        held_us = events.held_since(c, [one.job_id for one in held])
         counts = jobs.count_by_state(c, JobFilter(UNFINISHED_STATES, tenants))
     return Answer({
         "items": [queued_view(rows[entry.job_id], entry) for entry in shown if entry.job_id in rows],
         "running": [running_view(rows[one], ends.get(one), warnings(rows[one])) for one in on_cards],
-        "held": [held_view(rows[one.job_id], one) for one in held if one.job_id in rows],
+        "held": [held_view(rows[one.job_id], one, held_us.get(one.job_id)) for one in held if one.job_id in rows],
         "counts": {state: counts.get(state, 0) for state in UNFINISHED_STATES},
         "next": str(offset + limit) if len(entries) > limit else None,
     })  # fmt: skip

@@ -238,6 +238,7 @@ class JobDetail(JobView):
     slo: SloView | None
     estimate_s: float | None = Field(description="Its user's estimate of the run time")
     limit_s: float | None = Field(description="Run time after which it is stopped")
+    held_s: float | None = Field(description="When it was held; null: it is not held")
     hang_warnings: list[HangWarning] = Field(description="Of a running job")
     run_record: RunTimeRecord | None
     auto: list[ChosenRequest]
@@ -259,6 +260,7 @@ class QueuedView(JobView):
 
 
 class HeldView(JobView):
+    held_s: float | None = Field(description="When it was held; null: not known")
     reason: ShortReason | None
 
 
