@@ -105,6 +105,7 @@ PROGRAMS = {
 CASES = [(kind, name, code) for kind, programs in PROGRAMS.items() for name, code in programs.items()]
 Start = Callable[..., int]
 OUTPUTS: dict[int, IO[bytes]] = {}
+ERRORS: dict[int, IO[bytes]] = {}
 
 
 @pytest.fixture
@@ -117,6 +118,8 @@ def start() -> Iterator[Start]:
         started.append(process)
         if process.stdout is not None:
             OUTPUTS[process.pid] = process.stdout
+        if process.stderr is not None:
+            ERRORS[process.pid] = process.stderr
         return process.pid
 
     yield begin
@@ -124,6 +127,7 @@ def start() -> Iterator[Start]:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     OUTPUTS.clear()
+    ERRORS.clear()
 
 
 def family(pid: int) -> list[int]:
@@ -187,6 +191,39 @@ def test_tasks_of_a_gang_that_listen_for_each_other_are_no_service(start: Start)
     pid = start(code)
     assert kind_of(pid, "service") == "service"
     assert kind_of(pid, "stuck", is_gang=True) == "stuck"
+
+
+def test_lock_that_a_program_gave_to_a_child_that_sleeps_for_ever_is_never_free(start: Start, tmp_path: Path):
+    lock = str(tmp_path / "lock")
+    take = f"fcntl.flock(open({lock!r}, 'w'), fcntl.LOCK_EX)"
+    code = f"import fcntl, subprocess, time; child = subprocess.Popen(['flock', {lock!r}, 'sleep', 'SLEEP'])\n"
+    code += f"while subprocess.run(['flock', '-n', {lock!r}, 'true']).returncode == 0: time.sleep(0.05)\n{take}"
+    pid = start(code.replace("SLEEP", "infinity"))
+    assert kind_of(pid, "stuck") == "stuck"
+    detail = WaitReader().read(family(pid), is_gang=False).detail
+    assert f"python (pid {pid}) waits for a lock of a file that flock (pid " in detail
+    (tmp_path / "lock").unlink()
+    assert kind_of(start(code.replace("SLEEP", "3600")), "sleeping") == "sleeping"
+
+
+def test_pipe_that_only_a_forgotten_program_holds_open_never_ends(start: Start):
+    left = "sleep infinity & echo $! >&2"
+    pid = start(f"import subprocess; subprocess.run({left!r}, shell=True, stdout=-1)", stderr=subprocess.PIPE)
+    sleeper = int(ERRORS[pid].readline())
+    try:
+        assert until(lambda: WaitReader().read([pid, sleeper], is_gang=False).kind, "stuck") == "stuck"
+        assert until(lambda: WaitReader().read([*family(pid), sleeper], is_gang=False).kind, "stuck") == "stuck"
+    finally:
+        os.kill(sleeper, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("code", [
+    "import os; os.execvp('sleep', ['sleep', 'infinity'])",
+    "import subprocess; subprocess.run(['sleep', 'infinity'], capture_output=True)",
+    "import subprocess; subprocess.run(['sh', '-c', 'sleep infinity | cat'])",
+])  # fmt: skip
+def test_placeholder_that_sleeps_for_ever_is_left_alone(start: Start, code: str):
+    assert kind_of(start(code), "sleeping") == "sleeping"
 
 
 def test_gang_waits_for_a_task_that_sleeps_for_a_while(start: Start):

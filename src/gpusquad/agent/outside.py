@@ -24,7 +24,7 @@ _OUTSIDE_INODES = {
     "[io_uring]": "input or output", "[userfaultfd]": "another process", "[perf_event]": "events",
 }  # fmt: skip
 MESSAGES = ("wait_for_partner", "fifo", "do_msg", "do_semtimedop", "wq_sleep")
-_LOCKS = ("locks_lock", "flock", "posix_lock", "fcntl_setlk")
+LOCKS = ("locks_lock", "flock", "posix_lock", "fcntl_setlk")
 """Parts of the names of kernel functions: those wait for an open or a message, these for a lock."""
 _OWN_DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/null", "/dev/zero", "/dev/dri/")
 _OWN_SOCKETS = ("@cuda-uvmfd-", "@tmp/nccl-", "@/tmp/nccl-", "/pymp-", "torch-shm-dir", "-mps", "/mps")
@@ -141,7 +141,7 @@ class OutsideReader:
             return OutsideWait("a signal") if thread != str(pid) else None
         if call.is_shared_futex:
             return self._of_shared_memory(pid, call)
-        if call.kind == "file" and any(part in self._text(pid, f"task/{thread}/wchan") for part in _LOCKS):
+        if call.kind == "file" and any(part in self._text(pid, f"task/{thread}/wchan") for part in LOCKS):
             return self._of_lock(pid, run)
         found = (self._of_file(pid, file, run, sockets) for file in files)
         return next((one for one in found if one is not None), None)
@@ -150,7 +150,7 @@ class OutsideReader:
         """By the kernel functions and all files of a process whose system calls are hidden."""
         functions = [self._text(pid, f"task/{thread}/wchan") for thread in self._threads(pid)]
         found = [self._of_file(pid, number, run, sockets, hidden=True) for number, _ in self._files(pid)]
-        if any(part in function for function in functions for part in _LOCKS):
+        if any(part in function for function in functions for part in LOCKS):
             found.append(self._of_lock(pid, run))
         if any(part in function for function in functions for part in MESSAGES):
             found.append(OutsideWait("another program"))
@@ -233,19 +233,22 @@ class OutsideReader:
     # -- locks of files ------------------------------------------------------------------------------------------------
 
     def _of_lock(self, pid: int, run: _Run) -> OutsideWait | None:
+        return None if self.lock_holder(pid) in run.pids else OutsideWait("a lock of another program")
+
+    def lock_holder(self, pid: int) -> int | None:
         """``/proc/locks`` lists those who wait below the holder, with its number."""
         holders: dict[str, int] = {}
         try:
             lines = (self._proc / "locks").read_text(encoding="ascii", errors="replace").splitlines()
         except OSError:
-            lines = []
+            return None
         for line in lines:
             words = line.split()
             if len(words) > 5 and words[1] == "->" and int(words[5]) == pid:
-                return None if holders.get(words[0], -1) in run.pids else OutsideWait("a lock of another program")
+                return holders.get(words[0])
             if len(words) > 4 and words[1] != "->":
                 holders[words[0]] = int(words[4])
-        return OutsideWait("a lock of another program")
+        return None
 
     # -- /proc -------------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpusquad.agent.outside import MAX_THREADS, MESSAGES, OutsideReader, OutsideWait
+from gpusquad.agent.outside import LOCKS, MAX_THREADS, MESSAGES, OutsideReader, OutsideWait
 from gpusquad.agent.ports import RunPorts
 from gpusquad.agent.wait_times import time_left_s
 from gpusquad.model.waits import WAIT_KINDS, WaitKind
@@ -70,7 +70,12 @@ class _Process:
     """Its executable. Workers of a program share it; helpers such as metric uploaders do not."""
     waits: str
     """Function in which its main thread waits, as one of the words above. Empty: it runs, or that is unknown."""
+    function: str = ""
     is_launcher: bool = False
+
+    @property
+    def waits_for_lock(self) -> bool:
+        return any(part in self.function for part in LOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +124,12 @@ class WaitReader:
     def read(self, pids: Iterable[int], *, is_gang: bool) -> WaitReading:
         """Of all processes of a run. In a gang the tasks listen for each other, so it serves only if a thread waits for
         requests at a port that is not for that."""
-        processes = self._processes(pids)
+        processes = {pid: one for pid, one in self._processes(pids).items() if not self._has_ended(one)}
         if not processes:
             return WaitReading()
+        resting = {pid for pid, process in processes.items() if self._rests(process)}
         roots = _roots(processes)
+        roots = [root for root in roots if not _only_rests(root, processes, resting)] or roots
         workers = [one for one in processes.values() if one.name not in _HELPERS]
         worker_pids = [one.pid for one in workers]
         ports = RunPorts(self._proc, worker_pids, _tasks(processes))
@@ -130,7 +137,7 @@ class WaitReader:
         has_peers = is_gang or len(roots) > 1
         serves = self._outside.accepts(worker_pids, ports.for_requests) if has_peers else ports.listens
         run = _Run(processes, workers, has_peers, ports, serves, outside)
-        leaders = [_without_readers(_leaders(root, processes)) for root in roots]
+        leaders = [_without_readers(_leaders(root, processes, resting)) for root in roots]
         tasks = [_together([self._judge(one, run) for one in of_task]) for of_task in leaders]
         return _together(tasks, is_gang=is_gang)
 
@@ -177,10 +184,33 @@ class WaitReader:
             return WaitReading("sleeping", f"{who} sleeps")
         if has_workers and (left_s is None or left_s <= _POLLS_S):
             return WaitReading("stuck", f"{who} waits for its workers")
+        if leader.waits_for_lock:
+            return WaitReading("stuck", f"{who} waits for a lock of a file{self._held_by(leader.pid)}")
         if leader.waits == "pipe" or left_s == math.inf:
             whom = "a lock or another of its threads" if leader.waits == "lock" else "another process"
             return WaitReading("stuck", f"{who} waits for {whom}")
         return WaitReading("unknown", "") if left_s is None else WaitReading("sleeping", f"{who} sleeps")
+
+    def _held_by(self, pid: int) -> str:
+        holder = self._outside.lock_holder(pid)
+        stat = None if holder is None else self._stat(holder)
+        if stat is None:
+            return ""
+        return " that it holds itself" if holder == pid else f" that {stat[0]} (pid {holder}) of its own job holds"
+
+    def _has_ended(self, process: _Process) -> bool:
+        """Whether its parent has yet to take note of that, and nothing else. Its threads may outlive the main one."""
+        return process.state in ("Z", "X") and len(self._threads(process.pid)) <= 1
+
+    def _rests(self, process: _Process) -> bool:
+        """Whether it sleeps without limit and nothing but its end can follow, such as ``sleep infinity``."""
+        status = self._text(process.pid, "status").splitlines()
+        if "SigCgt:\t0000000000000000" not in status or len(self._threads(process.pid)) > 1:
+            return False
+        if process.waits == "sleeping":
+            left_s = time_left_s(self._proc / str(process.pid))
+            return left_s is not None and left_s > FOR_EVER_S
+        return "sys_pause" in process.function
 
     def _naps(self, process: _Process) -> bool:
         """Whether it sleeps for a while, and not for ever."""
@@ -207,7 +237,7 @@ class WaitReader:
             program = ""
         words = self._text(pid, "cmdline").split("\0")[:_LAUNCHER_WORDS]
         is_launcher = any(os.path.basename(word) in _LAUNCHERS for word in words)
-        return _Process(pid, name, state, parent, program, waits, is_launcher)
+        return _Process(pid, name, state, parent, program, waits, function, is_launcher)
 
     def _disk_bytes(self, pid: int) -> int | None:
         lines = dict(line.split(": ", 1) for line in self._text(pid, "io").splitlines() if ": " in line)
@@ -225,11 +255,13 @@ class WaitReader:
 
     def _thread_sleeps(self, pid: int) -> bool:
         """Whether another thread than the main one sleeps, and may look from time to time whether it can go on."""
+        return any("nanosleep" in self._text(pid, f"task/{thread}/wchan") for thread in self._threads(pid))
+
+    def _threads(self, pid: int) -> list[str]:
         try:
-            threads = os.listdir(self._proc / str(pid) / "task")[:MAX_THREADS]
+            return os.listdir(self._proc / str(pid) / "task")[:MAX_THREADS]
         except OSError:
-            return False
-        return any("nanosleep" in self._text(pid, f"task/{thread}/wchan") for thread in threads)
+            return []
 
     def _has_terminal(self, pid: int) -> bool:
         try:
@@ -276,9 +308,17 @@ def _tasks(processes: Mapping[int, _Process]) -> dict[int, int]:
     return found
 
 
-def _leaders(root: _Process, processes: Mapping[int, _Process]) -> list[_Process]:
+def _only_rests(process: _Process, processes: Mapping[int, _Process], resting: Collection[int]) -> bool:
+    """Whether all that it does is to rest, or to wait for children that do."""
+    children = [one for one in processes.values() if one.parent == process.pid]
+    if process.waits == "child":
+        return bool(children) and all(_only_rests(child, processes, resting) for child in children)
+    return process.pid in resting and not children
+
+
+def _leaders(root: _Process, processes: Mapping[int, _Process], resting: Collection[int]) -> list[_Process]:
     """The process that does the work of a task. One that waits for other programs, as a shell does, is judged by
-    them. Workers of the same program belong to it."""
+    them, unless it waits for a lock while these rest. Workers of the same program belong to it."""
     found, ahead, seen = [], [root], set[int]()
     while ahead:
         process = ahead.pop()
@@ -289,6 +329,8 @@ def _leaders(root: _Process, processes: Mapping[int, _Process]) -> list[_Process
         others = [one for one in children if one.program != process.program]
         if children and (process.waits == "child" or process.is_launcher):
             ahead += children
+        elif process.waits_for_lock and all(_only_rests(one, processes, resting) for one in others):
+            found.append(process)
         elif process.waits in ("pipe", "poll") and others:
             ahead += others
         else:
