@@ -14,7 +14,7 @@ WELL_FOR_S = 30.0
 _FORGIVEN_AFTER_S = 3600.0
 _MAX_DOUBLINGS = 6
 _REPEAT_S = 0.05
-"""The same doubtful fault is reported again after this time. A program may cause it many times at once."""
+"""The same event is reported again after this time. A program may cause it many times at once."""
 _TEST_AGAIN_S = 600.0
 """A card that failed its self-test is tested again after this time."""
 
@@ -49,17 +49,19 @@ class CardHealth:
         self._lock = threading.Lock()
 
     def fault(self, card_id: str, cause: str, now_s: float, kind: FaultClass = "card") -> list[dict[str, Any]]:
-        """Record a fault of a card. Its recovery time starts now, even if it answers well right after."""
+        """Record an event. The recovery time of the card starts now, even if it answers well right after. The same
+        event is reported again: the service may have left or given the card to the next job, which has it as well."""
         with self._lock:
             card = self._cards.get(card_id)
             if card is None:
                 return []
             if kind == "program":  # the card stays in use
-                return [_fault_message(card_id, cause, kind)]
+                return [_event_message(card_id, cause, kind)]
             card.well_since_s = now_s
-            if kind == "doubtful" and card.cause == cause and now_s - card.told_s >= _REPEAT_S:
-                card.cause = None  # the service may have left the card in use: the next job has the fault as well
-            return self._fail(card_id, card, cause, now_s, kind)
+            if card.cause == cause and card.kind == kind and now_s - card.told_s >= _REPEAT_S:
+                card.told_s, card.tested_s = now_s, None  # no further strike: one failure may be many events
+                return [_event_message(card_id, cause, kind)]
+            return [message | {"event": True} for message in self._fail(card_id, card, cause, now_s, kind)]
 
     def tested(self, card_id: str, result: TestResult, now_s: float) -> list[dict[str, Any]]:
         """Record a self-test of a card. If it failed, the card is out of use until another one passes."""
@@ -125,6 +127,11 @@ def _is_due(card: _Card, now_s: float) -> bool:
 
 def _fault_message(card_id: str, cause: str, kind: FaultClass) -> dict[str, Any]:
     return {"kind": "card_fault", "card": card_id, "cause": cause, "class": kind}
+
+
+def _event_message(card_id: str, cause: str, kind: FaultClass) -> dict[str, Any]:
+    """Of a fault that was reported once. The card may answer well."""
+    return _fault_message(card_id, cause, kind) | {"event": True}
 
 
 def _new_errors(card: _Card, reading: CardReading) -> str | None:

@@ -21,9 +21,14 @@ MINUTE_S = 60
 class Machine(World):
     """One node; tests report faults and self-tests as its agent does."""
 
-    def fault(self, card: str, cause: str = "Xid 32", kind: str = "doubtful") -> None:
-        self.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": cause, "class": kind})
+    def fault(self, card: str, cause: str = "Xid 32", kind: str = "doubtful", event: bool = True) -> None:
+        self.tell(card, cause, kind, event)
         self.settle()
+
+    def tell(self, card: str, cause: str, kind: str, event: bool = True) -> None:
+        """``event``: reported once. Otherwise the card has it whenever it is read."""
+        said = {"kind": "card_fault", "card": card, "cause": cause, "class": kind, "event": event}
+        self.scheduler.watcher.hear(said)
 
     def self_test(self, card: str, passed: bool | None = True, detail: str = "fine") -> None:
         """As the agent: the card is healthy again if it passed."""
@@ -45,6 +50,16 @@ class Machine(World):
         placement = self.scheduler.row(job_id).placement
         assert placement is not None
         return placement["tasks"][0]["cards"][0]
+
+    def cards_of(self, job_id: str) -> list[str]:
+        placement = self.scheduler.row(job_id).placement
+        assert placement is not None
+        return [card for task in placement["tasks"] for card in task["cards"]]
+
+    def test_wanted(self) -> None:
+        """As the agent: test what the service asks for, without a word about recovery."""
+        for card in self.scheduler.suspects.wanted():
+            self.sample({card: {"passed": True, "detail": "fine", "at_us": self.clock.at_us + 1, "took_s": 1.0}})
 
     def out(self) -> list[str]:
         return [card.id for card in self.scheduler.node_service.cards() if card.state == "cordoned"]
@@ -180,7 +195,7 @@ def test_gang_is_suspected_after_two_attempts_whose_faulty_cards_differ(machine:
 def fault_all(machine: Machine, cause: str, kind: str) -> None:
     """All cards fault within moments, before anybody has stopped the job."""
     for card in machine.scheduler.node_service.cards():
-        machine.scheduler.watcher.hear({"kind": "card_fault", "card": card.id, "cause": cause, "class": kind})
+        machine.tell(card.id, cause, kind)
     machine.settle()
 
 
@@ -194,13 +209,115 @@ def test_job_that_damages_all_cards_at_once_takes_two_out_and_is_held(machine: M
 
 def test_job_that_breaks_all_cards_is_held_after_two_attempts(machine: Machine) -> None:
     gang = poison(machine, gpus=8)
-    for expected in ("pending", "held"):
-        fault_all(machine, "Xid 79", "card")
-        assert machine.state(gang) == expected
-        for card in machine.out():
-            machine.scheduler.watcher.hear({"kind": "card_ok", "card": card})
-        machine.settle()
+    fault_all(machine, "Xid 79", "card")
+    assert (machine.state(gang), len(machine.out())) == ("pending", 2)
+    for card in machine.out():
+        machine.scheduler.watcher.hear({"kind": "card_ok", "card": card})
+    machine.settle()
+    fault_all(machine, "Xid 79", "card")
+    assert (machine.state(gang), len(machine.out())) == ("held", 1)
+    machine.test_wanted()
     assert machine.out() == []
+
+
+def test_small_gang_takes_at_most_two_cards_out_and_is_held_after_two_attempts(machine: Machine) -> None:
+    gang = poison(machine, gpus=2, count=2)
+    for expected in ("running", "held"):
+        for card in machine.cards_of(gang):
+            machine.tell(card, "Xid 79", "card")
+        machine.settle()
+        assert machine.state(gang) == expected
+        assert len(machine.out()) <= 2
+    machine.test_wanted()
+    assert machine.out() == []
+
+
+def test_sweep_that_causes_faults_of_cards_takes_two_out_until_they_are_tested(machine: Machine) -> None:
+    jobs = [poison(machine) for _ in range(10)]
+    most = 0
+    for job_id in jobs[:8]:
+        machine.fault(machine.card_of(job_id), "Xid 79", "card")
+        most = max(most, len(machine.out()))
+    assert {machine.state(job_id) for job_id in jobs} == {"held"}
+    assert most == 2
+    assert len(machine.scheduler.suspects.wanted()) == 8, "each is tested"
+    machine.test_wanted()
+    assert (machine.out(), machine.scheduler.suspects.wanted()) == ([], [])
+
+
+def test_jobs_whose_first_faults_came_before_the_suspicion_are_held_when_they_have_left(machine: Machine) -> None:
+    """Also the one that still leaves its card then."""
+    jobs = [poison(machine) for _ in range(10)]
+    machine.engine.slow_to_stop = True
+    for job_id in jobs[:8]:
+        machine.tell(machine.card_of(job_id), "Xid 79", "card")
+    machine.settle()
+    for job_id in jobs[:8]:
+        machine.engine.end(job_id, 0, "stopped", "its card has a fault")
+    machine.settle()
+    assert [machine.state(job_id) for job_id in jobs] == ["held"] * 10
+
+
+def test_requeued_job_with_a_promised_start_is_held_with_its_batch(machine: Machine) -> None:
+    machine.submit(name="honest", gpus=6, command=["train"], estimate=3600)
+    machine.settle()
+    jobs = [poison(machine) for _ in range(4)]
+    for job_id in jobs[:2]:
+        machine.fault(machine.card_of(job_id), "Xid 79", "card")
+    assert [machine.state(job_id) for job_id in jobs] == ["held"] * 4
+    assert machine.scheduler.context.state.timeline.reservations == {}
+
+
+@pytest.mark.parametrize("event", [True, False])
+def test_only_a_card_that_answers_well_is_used_beyond_the_limit(machine: Machine, event: bool) -> None:
+    """A card that its driver reports as lost is out of use, whoever ran on it."""
+    jobs = [poison(machine) for _ in range(8)]
+    for job_id in jobs:
+        machine.fault(machine.card_of(job_id), "the card is lost", "card", event)
+    assert len(machine.out()) == (2 if event else 8)
+
+
+def test_lost_card_does_not_return_by_an_earlier_check(machine: Machine) -> None:
+    jobs = [poison(machine) for _ in range(3)]
+    cards = [machine.card_of(job_id) for job_id in jobs]
+    for card in cards:
+        machine.fault(card, "Xid 79", "card")
+    machine.fault(cards[2], "the card is lost", "card", event=False)
+    machine.test_wanted()
+    assert machine.out() == [cards[2]]
+
+
+def test_broken_cards_do_not_use_up_the_limit_of_their_tenant(machine: Machine) -> None:
+    jobs = [poison(machine, command=[f"poison {letter}"]) for letter in "ghi"]
+    cards = [machine.card_of(job_id) for job_id in jobs]
+    for card in cards[:2]:
+        machine.fault(card, "Xid 79", "card")
+        machine.fault(card, "the card is lost", "card", event=False)
+    machine.fault(cards[2])
+    assert machine.out() == cards
+
+
+def test_card_that_fails_its_check_is_cordoned(machine: Machine) -> None:
+    jobs = [poison(machine) for _ in range(3)]
+    cards = [machine.card_of(job_id) for job_id in jobs]
+    for card in cards:
+        machine.fault(card, "Xid 79", "card")
+    machine.self_test(cards[2], passed=False, detail="wrong words")
+    assert cards[2] in machine.out()
+    assert cards[2] not in machine.scheduler.suspects.wanted()
+
+
+def test_exonerated_job_is_judged_anew(machine: Machine) -> None:
+    job_id = poison(machine)
+    first = machine.card_of(job_id)
+    machine.fault(first)
+    machine.fault(machine.card_of(job_id))
+    machine.self_test(first, passed=False, detail="3 words are wrong")
+    for _ in range(2):
+        machine.step_s(60)
+        assert machine.state(job_id) == "running"
+        machine.fault(machine.card_of(job_id))
+    assert machine.state(job_id) == "held"
 
 
 def test_retry_of_a_program_that_causes_xids_on_two_cards_is_held(machine: Machine) -> None:

@@ -89,7 +89,8 @@ class AgentWatcher:
         """Handle one message of the agent."""
         kind = message.get("kind")
         if kind == "card_fault":
-            self._node_service.fault(message["card"], message["cause"], message.get("class"))
+            is_event = bool(message.get("event"))
+            self._node_service.fault(message["card"], message["cause"], message.get("class"), is_event=is_event)
         elif kind == "card_ok":
             self._node_service.recovered(message["card"])
         elif kind == "samples":

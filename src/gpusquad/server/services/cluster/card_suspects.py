@@ -43,6 +43,8 @@ class CardSuspects:
         self._holds = holds
         self._wanted: dict[str, int] = {}
         """Card to the time since which it is suspected."""
+        self._checks: set[str] = set()
+        """Cards to test when they are idle next. They are not out of use for that."""
         self._untestable: set[str] = set()
         """Those that return after the cool-down."""
         self._seen: dict[str, int] = {}
@@ -54,6 +56,7 @@ class CardSuspects:
         node_service.on_fault = self._faulted
         node_service.on_uncordoned = self._uncordoned
         containment.on_exonerated = self._exonerated
+        containment.on_to_test = self._check
 
     # -- from any thread -------------------------------------------------------------------------------------------
 
@@ -65,14 +68,14 @@ class CardSuspects:
     def wanted(self) -> list[str]:
         """Cards that their agents shall test."""
         with self._context.lock:
-            return sorted(self._wanted.keys() - self._untestable)
+            return sorted((self._wanted.keys() - self._untestable) | self._checks)
 
     def hear(self, samples: Iterable[Mapping[str, Any]]) -> None:
         """Handle results of self-tests in the samples of the agents."""
         for sample in samples:
             card, result = physical(sample["id"]), sample.get("self_test")
             if result is not None and self._seen.get(card) != result["at_us"]:
-                is_news = card in self._seen or card in self._wanted or self._is_recent(result)
+                is_news = card in self._seen or card in self._wanted or card in self._checks or self._is_recent(result)
                 self._seen[card] = result["at_us"]
                 if is_news:
                     self._context.loop.post(lambda card=card, result=result: self._tested(card, result))
@@ -111,6 +114,7 @@ class CardSuspects:
             return
         passed, detail = result["passed"], one_line(str(result["detail"]), _MAX_CAUSE)
         self._audit("card.self_test", card, {"passed": passed, "detail": detail, "took_s": result["took_s"]})
+        is_check = self._end_check(card)
         if passed is None:
             if card in self._wanted:
                 self._untestable.add(card)
@@ -120,8 +124,23 @@ class CardSuspects:
                 self._announce()
         elif passed:
             self._give_back(card)
+            if is_check and self._containment.is_cleared_by_test(card):
+                self._node_service.clear_fault(card)
         else:
             self._failed(card, f"self-test failed at {clock_time(self._context.unit.now_us)}: {detail}")
+
+    def _check(self, cards: Iterable[str]) -> None:
+        """Have them tested when they are idle. One with a fault returns if it passes."""
+        self._checks.update(card for card in cards if self._node_service.parts(card))
+        self._announce()
+
+    def _end_check(self, card: str) -> bool:
+        """Whether it was to be tested."""
+        if card not in self._checks:
+            return False
+        self._checks.discard(card)
+        self._announce()
+        return True
 
     def _failed(self, card: str, cause: str) -> None:
         self._cordon(card, cause)
@@ -174,6 +193,7 @@ class CardSuspects:
 
     def _uncordoned(self, card: str) -> None:
         self._bad.discard(physical(card))
+        self._end_check(physical(card))
         self._give_back(physical(card))
 
     def _exonerated(self, cards: Iterable[str]) -> None:

@@ -87,17 +87,18 @@ class NodeService:
             if JobState(row.state) in ON_CARDS and row.id not in self._context.state.runs:
                 self._keep_away_from(row)
 
-    def fault(self, card: str, cause: str, kind: FaultClass | None = None) -> None:
+    def fault(self, card: str, cause: str, kind: FaultClass | None = None, *, is_event: bool = False) -> None:
         """The card has a fault. Unless only a program caused it, gangs on the card are stopped and requeued, and the
-        card is out of use, within the limits of containment. Gangs on other cards continue."""
-        self._context.loop.post(lambda: self.fault_now(card, cause, kind))
+        card is out of use, within the limits of containment. Gangs on other cards continue. ``is_event``: it was
+        reported once, and the card may answer well."""
+        self._context.loop.post(lambda: self.fault_now(card, cause, kind, is_event=is_event))
 
-    def fault_now(self, card: str, cause: str, kind: FaultClass | None = None) -> None:
+    def fault_now(self, card: str, cause: str, kind: FaultClass | None = None, *, is_event: bool = False) -> None:
         """``fault``, inside a pass: before anything else starts on the card."""
         unit, whole = self._context.unit, physical(card)
         rows = [row for row in map(self._context.rows.__getitem__, self.jobs_on(whole)) if _was_live(row)]
         of_kind = kind or class_of_trouble(cause)
-        decision = self._containment.fault(unit, whole, cause, of_kind, rows)
+        decision = self._containment.fault(unit, whole, cause, of_kind, rows, is_event=is_event)
         if of_kind == "program":
             for row in filter(_is_live, rows if decision.is_new else ()):
                 unit.record(row.id, "card_fault", f"card {card}: {cause}", data={"card": card})
@@ -125,11 +126,19 @@ class NodeService:
         return {card: blocks[FAULT] for card, blocks in self._blocks.items() if FAULT in blocks}
 
     def _block_for_fault(self, card: str, cause: str) -> None:
+        if self._blocks[card].get(FAULT) == cause:
+            return  # an agent may report a fault many times
         self.block(card, FAULT, cause)
         # Of a cluster, the agents know the faults and report them again after a restart of the service.
         if self._context.cluster_engine is None and card in self._context.fixed.card_index:
             mark = replace(self._mark(FAULT, card, SYSTEM, cause), id=f"{FAULT}:{card}")
             self._write(lambda c: marks.put(c, mark))
+
+    def clear_fault(self, card: str) -> None:
+        """Inside a pass: a self-test has shown that the physical card is well."""
+        for part in self.parts(card):
+            self._unblock_fault(part)
+        self._containment.card_back(card)
 
     def _unblock_fault(self, card: str) -> None:
         if FAULT in self._blocks.get(card, {}):

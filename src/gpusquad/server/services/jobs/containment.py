@@ -56,6 +56,8 @@ class Containment:
     """Called when the jobs of a group are suspected together."""
     on_exonerated: Callable[[Iterable[str]], None] = lambda cards: None
     """Called with cards whose faults no longer count, because a job is blamed for them."""
+    on_to_test: Callable[[Iterable[str]], None] = lambda cards: None
+    """Called with cards that shall pass a self-test when they are idle next, because jobs are blamed for them."""
 
     def __post_init__(self) -> None:
         self.rules: ContainmentRules = self.context.containment
@@ -67,25 +69,48 @@ class Containment:
         """Physical card that waits for its self-test to the tenant on whose account."""
         self._decisions: dict[str, bool] = {}
         """Physical card to whether its last fault took it out of use."""
+        self._events: set[str] = set()
+        """Physical cards whose last fault is of the class ``card`` and was reported once. They answer well since."""
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
-    def fault(self, unit: UnitOfWork, card: str, cause: str, kind: FaultClass, rows: Sequence[JobRow]) -> FaultDecision:
-        """A physical card has a fault while these jobs run on it."""
+    def fault(self, unit: UnitOfWork, card: str, cause: str, kind: FaultClass, rows: Sequence[JobRow], *,
+              is_event: bool = False) -> FaultDecision:  # fmt: skip
+        """A physical card has a fault while these jobs run on it. ``is_event``: it was reported once, and the card may
+        answer well. Otherwise the card shows it whenever it is read, and is out of use whatever ran on it."""
         self._note_good_runs(unit)
         suspects = tuple(Suspect(row.id, groups_of(row), _ran_us(unit, row), row.tenant, row.attempt) for row in rows)
         fault = CardFault(unit.now_us, card, cause, kind, suspects)
         blame = {one.job: fault.weight_of(one, self.rules.early_us) for one in suspects}
-        if not self.ledger.add(fault) and card in self._decisions:
+        self._note_kind(card, kind, is_event)
+        if not self.ledger.add(fault) and card in self._decisions and (is_event or kind != "card"):
             return FaultDecision(self._decisions[card], is_new=False, blame=blame)
-        were_suspected = bool(rows) and all(self.ledger.is_suspected(groups_of(row)) for row in rows)
-        takes_out = kind == "card" or (kind == "doubtful" and not were_suspected and not self._is_at_limit(card, rows))
-        if takes_out and kind == "doubtful" and (tenant := _tenant_of(rows)) is not None:
+        takes_out = (kind == "card" and not is_event) or (kind != "program" and self._may_take_out(card, rows))
+        if kind == "card" and not is_event:
+            self._taken.pop(card, None)  # nobody is to blame for a card that is really broken
+        elif takes_out and (tenant := _tenant_of(rows)) is not None:
             self._taken[card] = tenant
         self._decisions[card] = takes_out
         for row in rows:
             self._judge(unit, row)
+        if card in self._events and not takes_out:
+            self.on_to_test((card,))
         return FaultDecision(takes_out, blame=blame)
+
+    def _note_kind(self, card: str, kind: FaultClass, is_event: bool) -> None:
+        if kind == "card" and is_event:
+            self._events.add(card)
+        elif kind != "program":
+            self._events.discard(card)
+
+    def is_cleared_by_test(self, card: str) -> bool:
+        """Whether a passed self-test ends the last fault of the card, of the class ``card``."""
+        return card in self._events
+
+    def _may_take_out(self, card: str, rows: Sequence[JobRow]) -> bool:
+        """Not for the jobs of suspects, nor for those of a tenant that has enough cards out of use."""
+        are_suspected = bool(rows) and all(self.ledger.is_suspected(identities_of(row)) for row in rows)
+        return not are_suspected and not self._is_at_limit(card, rows)
 
     def restore(self, rows: Iterable[JobRow]) -> None:
         """Remember faults from before a restart by the losses of the jobs, each with its share of the blame. The losses
@@ -124,6 +149,7 @@ class Containment:
     def card_back(self, card: str) -> None:
         """The card no longer waits for a self-test."""
         self._taken.pop(physical(card), None)
+        self._events.discard(physical(card))
 
     def card_failed(self, card: str) -> None:
         """The card was to blame for its faults."""
@@ -131,6 +157,14 @@ class Containment:
         for job_id, verdict in list(self._verdicts.items()):
             if self.is_void(verdict.cards, card):
                 del self._verdicts[job_id]
+                self.ledger.absolve(alone(job_id))
+        for group, verdict in list(self._reasons.items()):
+            if self.is_void(verdict.cards, card):
+                del self._reasons[group]
+                self.ledger.absolve(group)
+        for row in filter(is_contained, self.context.rows.values()):
+            if self.is_void((row.stop or {}).get("cards", ()), card):
+                self.ledger.absolve(alone(row.id))
 
     def is_void(self, cards: Sequence[str], failed: str) -> bool:
         """Whether a suspicion by faults of these cards no longer holds when one of them failed its self-test."""
@@ -138,24 +172,36 @@ class Containment:
 
     def _judge(self, unit: UnitOfWork, row: JobRow) -> None:
         groups = groups_of(row)
-        alone = self.ledger.suspicion_of_job(row.id)
-        if alone is not None:
-            self._verdicts[row.id] = Verdict(_reason(alone), alone.cards)
-            self.on_exonerated(self.ledger.suspect(row.id, None, unit.now_us))
+        by_itself = self.ledger.suspicion_of_job(row.id)
+        if by_itself is not None:
+            self._verdicts[row.id] = Verdict(_reason(by_itself), by_itself.cards)
+            self._blame(row, None, unit.now_us)
         together = self.ledger.suspicion_of_group(groups)
         if together is not None and together.group is not None and not self.ledger.is_suspected((together.group,)):
             verdict = self._reasons[together.group] = Verdict(_reason(together), together.cards)
-            self.on_exonerated(self.ledger.suspect(row.id, together.group, unit.now_us))
+            self._blame(row, together.group, unit.now_us)
             self.on_suspected(unit, together.group, verdict)
-        earlier = next((self._reasons[group] for group in groups if group in self._reasons), None)
-        if earlier is not None and self.ledger.is_suspected(groups):
-            self._verdicts.setdefault(row.id, earlier)
+        if row.id not in self._verdicts and (earlier := self._reason_of(row)) is not None:
+            self._verdicts[row.id] = earlier
+
+    def _blame(self, row: JobRow, group: Group | None, now_us: int) -> None:
+        """The job, or its group, is suspected: let cards that have only faults of it return soon."""
+        cards = self.ledger.suspect(row.id, group, now_us)
+        self.on_exonerated(cards)
+        self.on_to_test(cards & self._events)
 
     # -- ends of attempts ------------------------------------------------------------------------------------------
 
-    def take_verdict(self, job_id: str) -> Verdict | None:
-        """Why the job is to be held now that its attempt has ended. None: nothing is known against it."""
-        return self._verdicts.pop(job_id, None)
+    def take_verdict(self, row: JobRow) -> Verdict | None:
+        """Why the job is to be held now that its attempt has ended. None: nothing is known against it. The fault that
+        ended the attempt may have come before the one that its program is suspected for."""
+        verdict = self._verdicts.pop(row.id, None)
+        return verdict or (self._reason_of(row) if (row.stop or {}).get("blame") else None)
+
+    def _reason_of(self, row: JobRow) -> Verdict | None:
+        """Why the job or its groups are suspected now. None: they are not."""
+        suspected = (group for group in identities_of(row) if self.ledger.is_suspected((group,)))
+        return next((self._reasons[group] for group in suspected if group in self._reasons), None)
 
     def ran_well(self, row: JobRow, now_us: int) -> None:
         """A run ended by itself, or long after its start: its program does not damage cards at once."""

@@ -206,7 +206,7 @@ class Outcomes:
         for call in self.on_gone:
             call(row)
         result = result_of(report)
-        blame = self._containment.take_verdict(row.id)
+        blame = self._containment.take_verdict(row)
         if self._shows_health(unit, row, verdict):
             self._containment.ran_well(row, unit.now_us)
         if blame is not None and (verdict.how == "lost" or verdict.then is S.HELD):
