@@ -152,6 +152,14 @@ def kind_of(pid: int, expected: str, *, is_gang: bool = False) -> str:
     return until(lambda: WaitReader().read(family(pid), is_gang=is_gang).kind, expected)
 
 
+def until_detail(pids: list[int], expected: str, *, is_gang: bool = False) -> str:
+    return until(lambda: _part(WaitReader().read(pids, is_gang=is_gang).detail, expected), expected)
+
+
+def _part(text: str, expected: str) -> str:
+    return expected if expected in text else text
+
+
 def besides(pid: int, expected: str) -> str:
     def kind() -> str:
         found = WaitReader().read(family(pid), is_gang=False).besides
@@ -204,6 +212,25 @@ def test_lock_that_a_program_gave_to_a_child_that_sleeps_for_ever_is_never_free(
     assert f"python (pid {pid}) waits for a lock of a file that flock (pid " in detail
     (tmp_path / "lock").unlink()
     assert kind_of(start(code.replace("SLEEP", "3600")), "sleeping") == "sleeping"
+
+
+def test_lock_that_another_program_of_the_run_holds_for_a_while_is_free_later(start: Start, tmp_path: Path):
+    code = f"import fcntl, time; file = open({str(tmp_path / 'lock')!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX)\n"
+    code += "print(flush=True); time.sleep(950)"
+    holder = start(code, stdout=subprocess.PIPE)
+    OUTPUTS[holder].readline()
+    pids = [holder, start(code)]
+    assert until_detail(pids[1:] + pids[:1], "which sleeps") == "which sleeps"
+    assert WaitReader().read(pids, is_gang=False).kind == "sleeping"
+
+
+def test_rank_whose_peers_are_gone_names_what_it_waits_for(start: Start):
+    port = free_port()
+    code = f"import socket; socket.create_server(('127.0.0.1', {port})).accept()"
+    pid = start(code, env={**os.environ, "MASTER_PORT": str(port)})
+    expected = "no other task of its gang"
+    assert until_detail([pid], expected, is_gang=True) == expected
+    assert WaitReader().read([pid], is_gang=True).kind == "unknown"
 
 
 def test_pipe_that_only_a_forgotten_program_holds_open_never_ends(start: Start):

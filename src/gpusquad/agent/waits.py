@@ -85,6 +85,8 @@ class _Run:
     processes: Mapping[int, _Process]
     workers: Sequence[_Process]
     is_gang: bool
+    lacks_peers: bool
+    """Whether it is the only task of a gang that is here. The others have ended, or run on other machines."""
     ports: RunPorts
     serves: bool
     """Whether it waits for requests at a TCP port."""
@@ -136,7 +138,7 @@ class WaitReader:
         outside = self._outside.find(worker_pids, processes, ports.inodes)
         has_peers = is_gang or len(roots) > 1
         serves = self._outside.accepts(worker_pids, ports.for_requests) if has_peers else ports.listens
-        run = _Run(processes, workers, has_peers, ports, serves, outside)
+        run = _Run(processes, workers, has_peers, is_gang and len(roots) == 1, ports, serves, outside)
         leaders = [_without_readers(_leaders(root, processes, resting)) for root in roots]
         tasks = [_together([self._judge(one, run) for one in of_task]) for of_task in leaders]
         return _together(tasks, is_gang=is_gang)
@@ -163,11 +165,16 @@ class WaitReader:
             serves = run.processes[run.outside.pid].program == leader.program and not run.is_gang
             kind: WaitKind = "service" if run.outside.listens and serves else "outside"
             return WaitReading(kind, f"{who} waits for {run.outside.what}")
+        if leader.waits_for_lock and (holder := self._napping_holder(leader, run)):
+            return WaitReading("sleeping", f"{who} waits for a lock of a file that {holder} holds, which sleeps")
         if leader.waits == "lock" and self._thread_sleeps(leader.pid):
             return WaitReading("sleeping", f"a thread of {who} sleeps")
         mine = [one for one in run.workers if one.parent == leader.pid and one.program == leader.program]
         if leader.waits in _FOR_OTHERS and any(self._naps(one) for one in mine):
             return WaitReading("sleeping", f"a worker of {who} sleeps")
+        if run.lacks_peers and "csk_accept" in leader.function:
+            what = "a connection, and no other task of its gang runs on this machine"
+            return WaitReading("unknown", f"{who} waits for {what}")
         return self._judge_wait(leader, who, has_workers=bool(mine))
 
     def _judge_wait(self, leader: _Process, who: str, *, has_workers: bool) -> WaitReading:
@@ -190,6 +197,12 @@ class WaitReader:
             whom = "a lock or another of its threads" if leader.waits == "lock" else "another process"
             return WaitReading("stuck", f"{who} waits for {whom}")
         return WaitReading("unknown", "") if left_s is None else WaitReading("sleeping", f"{who} sleeps")
+
+    def _napping_holder(self, leader: _Process, run: _Run) -> str:
+        """Who sleeps for a while with the lock that it waits for."""
+        holder = run.processes.get(self._outside.lock_holder(leader.pid) or 0)
+        naps = holder is not None and any(self._naps(one) for one in _leaders(holder, run.processes, ()))
+        return f"{holder.name} (pid {holder.pid})" if holder is not None and naps else ""
 
     def _held_by(self, pid: int) -> str:
         holder = self._outside.lock_holder(pid)
