@@ -67,7 +67,8 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         "state": "pending", "start_s": now_s + 12 * MINUTE_S, "high_s": now_s + 40 * MINUTE_S,
         "promised_s": now_s + 45 * MINUTE_S, "run": run_time(5400.0, 9000.0, "history"),
         "run_record": RECORD, "end": None,
-        "position": 1, "accuracy": {"count": 134, "within_ratio": 0.91, "median_error_s": 130.0},
+        "position": 1,
+        "accuracy": {"count": 134, "within_ratio": 0.91, "median_error_s": 130.0, "median_late_s": -120.0},
     }  # fmt: skip
     policy = {
         "revision": 7, "mode": "predictive", "order": "sjf", "plan": "easy:backfill=shortest", "place": "binpack",

@@ -78,6 +78,12 @@ def test_when_of_one_that_is_over(service, gsq):
     shown = gsq("when", "x").stdout
     assert shown.startswith("x (0008bxdf) failed 1 h ago\n")
     assert "task 3 failed" in shown
+    assert "run time 1 h" in " ".join(shown.split())
+    assert "unknown" not in shown
+    run = {"mid_s": 1800.0, "high_s": None, "source": "user", "confidence": None}
+    service.set_answers("GET", "/jobs/x/when", answer | {"run": run})
+    assert "run time 1 h; predicted 30 min" in " ".join(gsq("when", "x").stdout.split())
+    service.set_answers("GET", "/jobs/x/when", answer)
     service.set_answers("GET", "/jobs/x", over | {"cause": ""})
     assert "exit 2, task 3" in gsq("when", "x").stdout
 

@@ -26,7 +26,7 @@ def test_a_command_and_its_plan(service, gsq):
     assert "pending, position 1 in the queue" in shown
     assert "in 12 min" in shown
     assert "1 h 30 min to 2 h 30 min (similar jobs; confidence 75 %)" in shown
-    assert "134 starts forecast so far: 91 % on time" in shown
+    assert "134 starts forecast so far: 91 % started by the forecast P90, 2 min early in the median" in shown
 
 
 def test_every_option_in_the_files_words(service, gsq, monkeypatch):

@@ -153,7 +153,7 @@ class FakeScheduler:
         self._unfinished(job_id)
         now_us = self._now_us()
         forecast = RunTimePrediction(60 * US_PER_S, FAR_US, "history")
-        return WhenAnswer(1, now_us, FAR_US, None, forecast, AccuracyAnswer(10, 0.9, 12.5))
+        return WhenAnswer(1, now_us, FAR_US, None, forecast, AccuracyAnswer(10, 0.9, 12.5, -7.5))
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
         self._wait_for_gate()

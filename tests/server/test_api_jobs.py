@@ -37,7 +37,8 @@ def test_submission_returns_the_job(rig: Rig) -> None:
         "slo": None,
         "estimate_s": None,
         "limit_s": None,
-        "hang_warnings": [], "held_s": None,
+        "hang_warnings": [],
+        "held_s": None,
         "run_record": None,
         "auto": [],
         "estimator": None,
@@ -374,6 +375,12 @@ def test_why_when_and_story_follow_the_job(rig: Rig) -> None:
     assert [line["kind"] for line in story["items"]] == ["pending", "succeeded"]
     first = rig.get(f"jobs/{job}/story?limit=1").json()
     assert rig.get(f"jobs/{job}/story?cursor={first['next']}").json()["items"] == story["items"][1:]
+
+
+def test_what_if_says_that_the_answer_of_an_estimator_is_missing(rig: Rig) -> None:
+    answer = rig.post("whatif", json={"file": JOB_FILE | {"expect": {"by": "python3 estimate.py"}}}).json()
+    assert any("its estimator (expect.by) runs first" in text for text in answer["warnings"])
+    assert rig.post("whatif", json={"file": JOB_FILE}).json()["warnings"] == []
 
 
 def test_what_if_answers_without_submitting(rig: Rig) -> None:

@@ -75,3 +75,10 @@ def test_job_has_its_prediction_and_the_accuracy_of_past_ones(rig_with_runs: Rig
     when = rig_with_runs.get(f"jobs/{job['id']}/when", "ann").json()
     WhenView.model_validate(when)
     assert when["run"]["confidence"] == 0.5
+
+
+def test_name_that_no_tenant_has_is_refused(rig: Rig) -> None:
+    assert rig.get("predictions?tenant=a", "root").status_code == 200
+    answer = rig.get("predictions?tenant=nope", "root")
+    assert answer.status_code == 404
+    assert "there is no tenant 'nope'" in answer.text

@@ -26,7 +26,7 @@ def test_settle_records_the_start_in_all_open_forecasts_of_the_job(database):
 def test_accuracy_is_empty_without_settled_forecasts(database):
     with database.write() as c:
         forecasts.add(c, ForecastRow("a", 1, 10, 20))
-        assert forecasts.accuracy(c, 0) == ForecastAccuracy(0, None, None)
+        assert forecasts.accuracy(c, 0) == ForecastAccuracy(0, None, None, None)
 
 
 times_us = st.integers(0, 1000).map(lambda second: second * SECOND_US)
@@ -47,3 +47,4 @@ def test_accuracy_equals_a_direct_computation(database, rows, since_us):
         assert found.median_error_s == pytest.approx(
             median(abs(actual - mid) for mid, _, actual in settled) / SECOND_US
         )
+        assert found.median_late_s == pytest.approx(median(actual - mid for mid, _, actual in settled) / SECOND_US)

@@ -115,7 +115,7 @@ def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple
         yield "started", f"{clock(started_s, now_s)}, {relative(started_s, now_s)}" if started_s else ""
         begins_s = started_s
     run = answer.get("run")
-    yield "run time", _runs(run)
+    yield "run time", _runs(run) if not job or job["state"] not in FINAL else _ran(job, run)
     yield "accuracy", _run_record(answer.get("run_record"))
     end = answer.get("end")
     if end and end.get("mid_s") is not None and not (job and job["state"] in FINAL):
@@ -161,6 +161,15 @@ def _runs(run: Plain | None) -> str:
     return between(run["mid_s"], high_s) + (f" ({text})" if text else "")
 
 
+def _ran(job: Plain, run: Plain | None) -> str:
+    """Of an ended job, with what was predicted. Empty: it has not run."""
+    if job["started_s"] is None or job["ended_s"] is None:
+        return ""
+    predicted = _runs(run)
+    took = span(job["ended_s"] - job["started_s"])
+    return took if predicted == UNKNOWN else f"{took}; predicted {predicted}"
+
+
 def _ends(end: Plain, run: Plain | None, now_s: float) -> str:
     """Predicted end. The prediction changes while the job runs: after an overrun, and with its reported progress."""
     text = f"about {clock(end['mid_s'], now_s)}, {relative(end['mid_s'], now_s)}"
@@ -187,7 +196,13 @@ def _record(accuracy: Plain | None) -> str:
         return ""
     text = counted(accuracy["count"], "start") + " forecast so far"
     if accuracy.get("within_ratio") is not None:
-        text += f": {100 * accuracy['within_ratio']:.0f} % on time"
-    if accuracy.get("median_error_s") is not None:
-        text += f", median error {span(accuracy['median_error_s'])}"
+        text += f": {100 * accuracy['within_ratio']:.0f} % started by the forecast P90"
+    if accuracy.get("median_late_s") is not None:
+        text += f", {_late(accuracy['median_late_s'])} in the median"
     return text
+
+
+def _late(late_s: float) -> str:
+    if abs(late_s) < 1:
+        return "on time"
+    return f"{span(abs(late_s))} {'late' if late_s > 0 else 'early'}"

@@ -9,6 +9,7 @@ class AccuracyView(TypedDict):
     count: int
     within_ratio: float | None
     median_error_s: float | None
+    median_late_s: float | None
 
 
 class AdviceLine(TypedDict):

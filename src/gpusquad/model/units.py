@@ -108,9 +108,38 @@ def _in_unit(value: int) -> tuple[float, str]:
     return amount, "TB"
 
 
+def show_gib(value: int) -> str:
+    """In binary units, with three digits: ``600 MiB``, ``12.5 GiB``, ``100 TiB``. Never with an exponent."""
+    amount, unit = value / 2**20, "MiB"
+    for larger in ("GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.0f} {unit}" if unit == "MiB" else f"{_digits(amount, 3)} {unit}"
+
+
+def show_cores(milli: int) -> str:
+    """``2.5 cores``, ``5000 cores``."""
+    return "1 core" if milli == WHOLE_MILLI else f"{_digits(milli / WHOLE_MILLI, 2)} cores"
+
+
+def _digits(value: float, digits: int) -> str:
+    """So many digits, or all before the point."""
+    return f"{value:.0f}" if value >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+
+
 def show_count(number: int, noun: str) -> str:
     """``1 card``, ``2 cards``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def show_wait(value_us: int) -> str:
+    """A wait until an instant: below ten minutes to the second, because it is read as a count down."""
+    seconds = -(-value_us // US_PER_S)
+    if not 60 <= seconds < 600:
+        return show_us(seconds * US_PER_S)
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
 
 
 def show_us(value: int) -> str:

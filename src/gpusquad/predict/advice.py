@@ -11,6 +11,7 @@ from statistics import fmean
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
+from gpusquad.model.units import show_gib
 from gpusquad.predict.host_advice import HostAdvice, HostRoom, cpu_advice, memory_advice
 from gpusquad.predict.memory import PeakPrediction
 from gpusquad.predict.scaling import MIN_EFFICIENCY, SIZES, Curve, curve, worth
@@ -130,7 +131,7 @@ def memory_warning(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) -
             asked, name = 0 if request.share.is_slot_only else request.share.memory_on(card_bytes), named
         if 0 < asked < needed:
             return (
-                f"{name} of {gib(asked)} is less than the {gib(needed)} predicted peak "
+                f"{name} of {show_gib(asked)} is less than the {show_gib(needed)} predicted peak "
                 f"({_source(peak)}); request {rounded_gib(peak.bytes.at(SAFE_LEVEL))}"
             )
     return ""
@@ -243,7 +244,7 @@ def _memory(known: AdviceInput) -> AdvisedValue | None:
     # Cards have a little less memory than their name states. The advice must not exclude the largest card.
     largest = max(GIB, max(known.card_bytes, default=needed) // GIB * GIB)
     peak = known.peak.bytes
-    why = f"peak {gib(peak.at(0.5))} median, {gib(peak.at(0.9))} P90 ({_source(known.peak)})"
+    why = f"peak {show_gib(peak.at(0.5))} median, {show_gib(peak.at(0.9))} P90 ({_source(known.peak)})"
     return AdvisedValue(min(needed, largest), why, "history" if known.peak.group is not None else "estimate")
 
 
@@ -254,8 +255,8 @@ def _memory_note(known: AdviceInput) -> str:
     if needed <= largest:
         return ""
     return (
-        f"it is predicted to hold {gib(needed)} of a card and the largest card has {gib(largest)}: more cards help "
-        "only if the program splits its network over them (sharding, tensor or pipeline parallel)"
+        f"it is predicted to hold {show_gib(needed)} of a card and the largest card has {show_gib(largest)}: more "
+        "cards help only if the program splits its network over them (sharding, tensor or pipeline parallel)"
     )
 
 
@@ -285,10 +286,6 @@ def _missing(known: AdviceInput, found: Curve | None) -> list[str]:
     if found is None or found.source == "default":
         missing.append("for the number of GPUs, run it with two different numbers, or set expect.by_gpus")
     return missing
-
-
-def gib(amount: int) -> str:
-    return f"{amount / GIB:.3g} GiB" if amount >= GIB else f"{amount / 2**20:.0f} MiB"
 
 
 def rounded_gib(amount: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from gpusquad.model.job import Job
-from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.units import WHOLE_MILLI, show_cores, show_gib
 from gpusquad.predict.memory import FEW, peak_quantiles
 from gpusquad.predict.similar_runs import MIN_WEIGHT, RunGroup, RunSummary
 
@@ -64,7 +64,9 @@ def cpu_advice(job: Job, group: RunGroup | None, runs: Sequence[RunSummary], roo
     measured = [seen for seen in runs if seen.cpu_milli]
     expected_milli = job.expected.cpu_milli if job.expected is not None else 0
     if expected_milli and not _outweighs(group, measured):
-        return HostAdvice(_whole_cores(expected_milli), "estimate", f"{_cores(expected_milli)} by the offline estimate")
+        return HostAdvice(
+            _whole_cores(expected_milli), "estimate", f"{show_cores(expected_milli)} by the offline estimate"
+        )
     if measured and group is not None:
         return _cpu_by_runs(job, group, measured, room)
     milli = fair_cpu_milli(job, room)
@@ -77,7 +79,7 @@ def memory_advice(job: Job, group: RunGroup | None, runs: Sequence[RunSummary], 
     needed = _needed_bytes(group, runs)
     if not needed or (found is not None and found.value >= needed):
         return found
-    why = f"a run of this kind was killed for lack of memory; {_size(needed)} is twice what it requested"
+    why = f"a run of this kind was killed for lack of memory; {show_gib(needed)} is twice what it requested"
     return HostAdvice(_at_most(needed, room.memory_bytes), "history", why)
 
 
@@ -88,12 +90,12 @@ def _memory_by_evidence(
     expected_bytes = job.expected.host_memory_bytes if job.expected is not None else 0
     if expected_bytes and not _outweighs(group, measured) and not _is_exceeded(expected_bytes, group, measured):
         needed = rounded_bytes(round(expected_bytes * CPU_HEADROOM))
-        return HostAdvice(_at_most(needed, room.memory_bytes), "estimate", f"{_size(expected_bytes)} by the offline "
+        return HostAdvice(_at_most(needed, room.memory_bytes), "estimate", f"{show_gib(expected_bytes)} by the offline "
                           "estimate, and 20 %")  # fmt: skip
     peak = peak_quantiles(measured, group.weight, lambda seen: seen.host_memory_bytes) if group is not None else None
     if peak is not None and group is not None:
         needed = rounded_bytes(peak.at(SAFE_LEVEL))
-        why = f"peak {_size(peak.at(0.5))} median, {_size(peak.at(0.9))} P90 of {len(measured)} {group.name}"
+        why = f"peak {show_gib(peak.at(0.5))} median, {show_gib(peak.at(0.9))} P90 of {len(measured)} {group.name}"
         return HostAdvice(_at_most(needed, room.memory_bytes), "history", why)
     share_bytes = fair_memory_bytes(job, room)
     return HostAdvice(share_bytes, FAIR_SHARE, f"no data on such jobs; {_share_of(job)}") if share_bytes else None
@@ -164,13 +166,13 @@ def _cpu_by_runs(job: Job, group: RunGroup, measured: Sequence[RunSummary], room
     used = sorted(seen.cpu_milli or 0 for seen in measured)
     high = _at(used, SAFE_LEVEL)
     milli = _whole_cores(round(high * CPU_HEADROOM))
-    why = f"{_cores(high)} used at most in 95 % of {len(measured)} {group.name}"
+    why = f"{show_cores(high)} used at most in 95 % of {len(measured)} {group.name}"
     throttled = [seen for seen in measured if seen.cpu_limit_milli and (seen.cpu_milli or 0) >= THROTTLED_RATIO
                  * seen.cpu_limit_milli]  # fmt: skip
     if throttled:
         limit = max(seen.cpu_limit_milli for seen in throttled)
         wanted = max(milli, min(2 * limit, max(fair_cpu_milli(job, room), room.cpu_milli // 2 if not job.gpus else 0)))
-        why += f"; {len(throttled)} used all of {_cores(limit)}"
+        why += f"; {len(throttled)} used all of {show_cores(limit)}"
         milli = wanted
     return HostAdvice(_at_most(milli, room.cpu_milli), "history", why)
 
@@ -202,11 +204,3 @@ def _whole_cores(milli: int) -> int:
 
 def _at_most(value: int, limit: int) -> int:
     return min(value, limit) if limit else value
-
-
-def _cores(milli: int) -> str:
-    return f"{milli / 1000:.2g} core{'s' * (milli != 1000)}"
-
-
-def _size(amount: int) -> str:
-    return f"{amount / GIB:.3g} GiB" if amount >= GIB else f"{amount / MIB:.0f} MiB"

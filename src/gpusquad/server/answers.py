@@ -45,6 +45,8 @@ class AccuracyAnswer:
     within_ratio: float
     """Fraction that started by the forecast P90."""
     median_error_s: float
+    median_late_s: float
+    """Negative: most started before the forecast."""
 
 
 @dataclass(frozen=True, slots=True)

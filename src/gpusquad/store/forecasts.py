@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, case, func, select, update
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.store.rows import put
@@ -32,6 +32,8 @@ class ForecastAccuracy:
     """Fraction of jobs that started by the high quantile. None: no forecast to judge."""
     median_error_s: float | None
     """Median distance between the actual start and the middle quantile."""
+    median_late_s: float | None
+    """The same with its sign: negative if most started before it."""
 
 
 def add(c: Connection, row: ForecastRow) -> None:
@@ -66,9 +68,14 @@ def accuracy(c: Connection, since_us: int) -> ForecastAccuracy:
     within = func.coalesce(func.sum(case((forecasts.c.truth_us <= forecasts.c.high_us, 1), else_=0)), 0)
     total, kept = c.execute(select(func.count(), within).where(settled)).one()
     if not total:
-        return ForecastAccuracy(0, None, None)
-    error_us = func.abs(forecasts.c.truth_us - forecasts.c.mid_us)
-    # The median: the middle error, or the two around it.
-    middle = select(error_us).where(settled).order_by(error_us).offset((total - 1) // 2).limit(2 - total % 2)
-    errors_us = c.execute(middle).scalars().all()
-    return ForecastAccuracy(total, int(kept) / total, sum(errors_us) / len(errors_us) / US_PER_S)
+        return ForecastAccuracy(0, None, None, None)
+    late_us = forecasts.c.truth_us - forecasts.c.mid_us
+    error_s, late_s = (_median_s(c, value, since_us, total) for value in (func.abs(late_us), late_us))
+    return ForecastAccuracy(total, int(kept) / total, error_s, late_s)
+
+
+def _median_s(c: Connection, value_us: ColumnElement[int], since_us: int, total: int) -> float:
+    """The middle value, or the mean of the two around it."""
+    middle = select(value_us).where(forecasts.c.truth_us >= since_us).order_by(value_us)
+    found_us = c.execute(middle.offset((total - 1) // 2).limit(2 - total % 2)).scalars().all()
+    return sum(found_us) / len(found_us) / US_PER_S

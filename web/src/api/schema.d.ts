@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 3362f668f6ebd1ae
+// mark: 5a8b7ca4ec8403a8
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1324,6 +1324,11 @@ export interface components {
             within_ratio: number | null;
             /** Median Error S */
             median_error_s: number | null;
+            /**
+             * Median Late S
+             * @description With its sign: negative if most started before the forecast
+             */
+            median_late_s: number | null;
         };
         /**
          * AdviceLine

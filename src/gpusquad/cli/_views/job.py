@@ -64,7 +64,9 @@ def amount_text(field: str, amount: float | None) -> str:
     """``2.4`` cores or GPUs, ``3.1 GiB``; empty if it was not measured."""
     if amount is None:
         return ""
-    return f"{amount:.3g}" if field in ("cpu", "gpus") else size(round(amount))
+    if field not in ("cpu", "gpus"):
+        return size(round(amount))
+    return f"{amount:.0f}" if amount >= 100 else f"{amount:.3g}"
 
 
 def _labels(job: Plain) -> str:

@@ -260,7 +260,7 @@ def show(what: str, amount: int) -> str:
     if what == "memory":
         return f"{show_bytes(amount)} of memory"
     if what == "cores":
-        return "1 core" if amount == WHOLE_MILLI else f"{amount / WHOLE_MILLI:g} cores"
+        return "1 core" if amount == WHOLE_MILLI else f"{amount / WHOLE_MILLI:.12g} cores"
     return show_count(amount, what) if what in ("idle card", "GPU") else f"{amount} {what}"
 
 

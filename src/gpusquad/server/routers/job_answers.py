@@ -19,6 +19,7 @@ from gpusquad.server.permissions import Member, Reader, may_read_logs
 from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
+from gpusquad.server.services.jobs.advice import Note
 from gpusquad.server.services.jobs.rights import grant_of
 from gpusquad.server.submission import notes_view, specs_of
 from gpusquad.server.views import (
@@ -33,6 +34,7 @@ from gpusquad.server.views import (
     run_view,
 )
 from gpusquad.server.wiring import Services
+from gpusquad.spec.model import JobSpec
 from gpusquad.store import events
 from gpusquad.store.jobs import FINAL_STATES, JobRow
 
@@ -118,6 +120,7 @@ def _when(row: JobRow, svc: Services) -> Plain:
             "count": accuracy.count,
             "within_ratio": accuracy.within_ratio,
             "median_error_s": accuracy.median_error_s,
+            "median_late_s": accuracy.median_late_s,
         },
     }
 
@@ -135,9 +138,15 @@ def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
         "placement": places_view(answer.placement),
         "reasons": [reason_view(reason) for reason in answer.reasons],
         "jobs": len(specs),
-        **notes_view(settled_as(specs[0], who, svc).notes),
+        **notes_view([*settled_as(specs[0], who, svc).notes, *_without_estimator(specs[0])]),
     }
     return found | _affected(answer, who, svc)
+
+
+def _without_estimator(spec: JobSpec) -> list[Note]:
+    if spec.expect is None or spec.expect.by is None:
+        return []
+    return [Note("warned", "its estimator (expect.by) runs first when it is submitted; this is without its answer")]
 
 
 def _affected(answer: WhatIfAnswer, who: Who, svc: Services) -> Plain:

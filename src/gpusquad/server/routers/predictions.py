@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import Who
+from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader, tenant_seen
@@ -18,7 +19,7 @@ from gpusquad.server.services.prediction.start_accuracy import wait_errors
 from gpusquad.server.services.queries.start_report import start_report
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
-from gpusquad.store import promises, run_forecasts, start_forecasts
+from gpusquad.store import people, promises, run_forecasts, start_forecasts
 from gpusquad.store.start_forecasts import StartForecastRow
 
 router = APIRouter(tags=["predictions"])
@@ -34,10 +35,19 @@ async def get_predictions(
     """Show errors and calibration of predicted run times, by tenant and by source, the accuracy of start forecasts, and
     promised starts with the actual ones; by default of the last 30 days."""
     held_to = tenant_seen(who, tenant)
+    if tenant is not None:
+        await svc.slow.run(lambda: _check_tenant(svc, tenant))
     since_us = to_us(since_s)
     if since_us is None:
         since_us = max(0, svc.clock.now_us() - USUAL_US)
     return Answer(await svc.slow.run(lambda: _predictions(svc, who, held_to, since_us, points)))
+
+
+def _check_tenant(svc: Services, tenant: str) -> None:
+    """Refuse a name that no tenant has or had: its empty report would look like one without runs."""
+    with svc.database.read() as c:
+        if people.tenant(c, tenant) is None and not run_forecasts.settled(c, 0, tenant, limit=1):
+            raise NotFound(f"there is no tenant {tenant!r}", field="tenant", cure="gpusquad tenant list shows them")
 
 
 def _predictions(svc: Services, who: Who, tenant: str | None, since_us: int, points: int) -> Plain:

@@ -323,6 +323,7 @@ class AccuracyView(ApiView):
     count: int
     within_ratio: float | None
     median_error_s: float | None
+    median_late_s: float | None = Field(description="With its sign: negative if most started before the forecast")
 
 
 class WhenView(ApiView):

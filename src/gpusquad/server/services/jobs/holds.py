@@ -10,7 +10,7 @@ from gpusquad.core.containment.ledger import Group
 from gpusquad.core.ports import JobSubmitted
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.transitions import FINAL, JobState
-from gpusquad.model.units import US_PER_S, show_count, show_us
+from gpusquad.model.units import show_count, show_wait
 from gpusquad.server.errors import Conflict
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.containment import (
@@ -213,8 +213,7 @@ def is_held_by_service(row: JobRow) -> bool:
 
 def _next_attempt(row: JobRow, now_us: int, max_losses: int) -> str:
     left_us = (row.release_us or 0) - now_us
-    left_us = -(-left_us // US_PER_S) * US_PER_S
-    when = f"next attempt in {show_us(left_us)}" if left_us > 0 else "next attempt now"
+    when = f"next attempt in {show_wait(left_us)}" if left_us > 0 else "next attempt now"
     if not row.losses:
         return f"waits for its next attempt: {when}{_more_memory(row)}"
     limit = f"; held after {max_losses}" if max_losses else ""

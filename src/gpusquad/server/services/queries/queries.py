@@ -160,9 +160,9 @@ class QueryService:
     def _accuracy(self) -> AccuracyAnswer | None:
         with self._context.database.read() as connection:
             found = forecasts.accuracy(connection, self._context.clock.now_us() - _RECORD_US)
-        if not found.count or found.within_ratio is None or found.median_error_s is None:
+        if found.within_ratio is None or found.median_error_s is None or found.median_late_s is None:
             return None
-        return AccuracyAnswer(found.count, found.within_ratio, found.median_error_s)
+        return AccuracyAnswer(found.count, found.within_ratio, found.median_error_s, found.median_late_s)
 
     def _record(self, tenant: str, source: str) -> RunTimeAccuracy | None:
         with self._context.database.read() as connection:
