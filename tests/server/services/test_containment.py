@@ -478,6 +478,19 @@ def test_administrator_gives_a_faulty_card_back_after_a_restart(machine: Machine
     assert machine.out() == []
 
 
+def test_cure_for_cards_that_are_out_of_use_names_each_way_once(machine: Machine) -> None:
+    cards = [card.id for card in machine.scheduler.node_service.cards()]
+    machine.scheduler.node_service.cordon(cards[0], ADA)
+    machine.fault(cards[1], "Xid 79", "card")
+    machine.scheduler.suspects.suspect(cards[2], "two jobs hung on it")
+    machine.settle()
+    job_id = machine.submit(name="train", gpus=8)
+    machine.settle()
+    (reason,) = machine.scheduler.queries.why(job_id).reasons
+    assert reason.cure.count("gpusquad uncordon") == 1
+    assert reason.cure.count("returns by itself") == 2
+
+
 # -- cards suspected by others -----------------------------------------------------------------------------------------
 
 
@@ -589,7 +602,7 @@ def test_gang_in_backoff_has_no_reservation_and_why_says_when_it_is_tried_again(
         machine.step_s(600)
         lose(machine, gang)
         machine.step_s(5)
-    assert machine.why(gang) == "lost 4 times; next attempt in 35s; held after 8"
+    assert machine.why(gang) == "lost 4 times, the last time because: its node died; next attempt in 35s; held after 8"
     assert machine.scheduler.context.state.timeline.reservations == {}
     small = machine.submit(name="small", gpus=1, estimate=10_000)
     machine.settle()

@@ -29,12 +29,12 @@ from gpusquad.store.marks import MarkRow
 
 CORDON, FAULT, OUTSIDE, SUSPECT = "cordon", "fault", "outside", "suspect"
 CURES = {
-    FAULT: "it returns after a self-test or when it has been healthy for a while, or with gpusquad uncordon",
-    SUSPECT: "it returns when it has passed a self-test, or with gpusquad uncordon",
+    FAULT: "a card with a fault returns by itself, after a self-test or when it has been healthy for a while",
+    SUSPECT: "a suspected card returns by itself, when it has passed a self-test",
     CORDON: "use gpusquad uncordon",
     OUTSIDE: "end the process that holds it, or wait until it has ended",
 }
-"""Cure by kind of block, most important first."""
+"""Cure by kind of block, most important first. Those of several cards are listed together."""
 DRAIN = "drain"
 SYSTEM = Who("gpusquad", "", "admin")
 """The author of marks that the service sets by itself."""

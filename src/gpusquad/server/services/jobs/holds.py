@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpusquad.core.containment.ledger import Group
+from gpusquad.core.containment.losses import losses_from
 from gpusquad.core.ports import JobSubmitted
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.transitions import FINAL, JobState
@@ -217,7 +218,8 @@ def _next_attempt(row: JobRow, now_us: int, max_losses: int) -> str:
     if not row.losses:
         return f"waits for its next attempt: {when}{_more_memory(row)}"
     limit = f"; held after {max_losses}" if max_losses else ""
-    return f"lost {show_count(len(row.losses), 'time')}; {when}{limit}"
+    lost = f"lost {show_count(len(row.losses), 'time')}, the last time because: {losses_from(row.losses)[-1].cause}"
+    return f"{lost}; {when}{limit}"
 
 
 def _is_stopped(row: JobRow) -> bool:
