@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from gpusquad.app.card_policies import SquadDivides
 from gpusquad.app.config import Config
 from gpusquad.app.estimator_files import EstimatorFiles
+from gpusquad.app.last_progress import with_last_progress
 from gpusquad.app.local_machine import LocalMachine
 from gpusquad.app.run_logs import RunLogs
 from gpusquad.app.sharing import SquadWatch, make_sharing
@@ -102,7 +103,8 @@ class LocalPlatform:
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         return LocalEngine(
-            self._home, report, LogLimits(self._log_bytes), uuid_of=physical, sharing=self._sharing,
+            self._home, lambda one: report(with_last_progress(self._home, one)),
+            LogLimits(self._log_bytes), uuid_of=physical, sharing=self._sharing,
             cards=self._cards, share_note=self._sharing.absence,
         )  # fmt: skip
 

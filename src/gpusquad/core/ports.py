@@ -299,6 +299,8 @@ class AttemptEnded:
     """Its tasks failed, although it is reported as lost because an owner recreates them."""
     usage: TaskUsage | None = None
     """None: not measured."""
+    steps: tuple[int, int | None] | None = None
+    """Steps done and to do by the end of its output. None: not read."""
     is_refused: bool = False
     """With lost: the engine did not begin, because the cluster has changed since the decision. It counts as no
     attempt: the job is pending again at once."""

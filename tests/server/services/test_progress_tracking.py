@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpusquad.core.ports import AttemptEnded
 from gpusquad.model.prediction import Quantiles, certain
 from gpusquad.predict.progress import ProgressPredictor
 from gpusquad.server.services.cluster.progress_tracking import MAX_POINTS
@@ -162,3 +163,29 @@ def test_failed_models_and_finished_runs_are_not_followed(tmp_path) -> None:
     world.clock.at_us += 20 * SECOND_US
     send_sample(world, first, 13)
     assert not tracking._followers
+
+
+@pytest.mark.parametrize(
+    ("before", "steps", "shown"),
+    [
+        (None, (10, 10), (10, 10)),
+        ((1, 10), (10, 10), (10, 10)),
+        ((900, 1000), (20, 20), (900, 1000)),
+        ((1, 10), None, (1, 10)),
+    ],
+)
+def test_job_that_succeeded_shows_the_last_step_of_its_output(world: World, before, steps, shown) -> None:
+    job_id = world.submit(name="steps")
+    world.settle()
+    if before is not None:
+        step, total = before
+        record = {"step": step, "total": total, "ratio": step / total, "at_us": 1}
+        world.scheduler.context.loop.post(lambda: world.scheduler.context.unit.change(job_id, progress=record) and None)
+        world.settle()
+    world.engine.running.pop((job_id, 0))
+    world.engine._send(AttemptEnded(job_id, 0, "succeeded", "", steps=steps))
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert row.state == "succeeded"
+    assert row.progress is not None
+    assert (row.progress["step"], row.progress["total"]) == shown

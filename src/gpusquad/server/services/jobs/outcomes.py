@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -219,7 +219,8 @@ class Outcomes:
         elif verdict.then is S.HELD:
             self._retry_later(unit, row, verdict, result)
         else:
-            self._over(unit, row, verdict, result, ended_us)
+            last = _last_progress(row, report, ended_us) if verdict.then is S.SUCCEEDED else {}
+            self._over(unit, row, verdict, result, ended_us, last)
 
     def _refused(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> None:
         """The engine did not begin the attempt. It is forgotten, and the job is pending with its place in the queue."""
@@ -279,10 +280,11 @@ class Outcomes:
         return predicted
 
     def _over(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
-              ended_us: int) -> None:  # fmt: skip
+              ended_us: int, progress: Mapping[str, Any]) -> None:  # fmt: skip
         self._leave(unit, row, verdict.how)
         actor = (row.stop or {}).get("actor", "") if verdict.then is S.CANCELLED else ""
-        self.finish(unit, row.id, verdict.then, verdict.cause, actor=actor, result=result, ended_us=ended_us)
+        columns = {"result": result, "ended_us": ended_us, **progress}
+        self.finish(unit, row.id, verdict.then, verdict.cause, actor=actor, **columns)
 
     def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
                data: dict[str, Any] | None = None, *, is_refused: bool = False) -> None:  # fmt: skip
@@ -379,3 +381,15 @@ def _held_milli(job: Any, decision: Start) -> int:
     for part in decision.placement.parts:
         total += len(part.nodes) * job.groups[part.request_index][0].gpu_milli
     return total
+
+
+def _last_progress(row: JobRow, report: AttemptEnded, ended_us: int) -> dict[str, Any]:
+    """The column ``progress`` by the end of the output. Empty: nothing was read there, or other steps were counted
+    before."""
+    if report.steps is None:
+        return {}
+    (step, total), before = report.steps, row.progress or {}
+    if before and (before["total"] != total or before["step"] > step):
+        return {}
+    ratio = min(1.0, step / total) if total else None
+    return {"progress": {**before, "step": step, "total": total, "ratio": ratio, "at_us": ended_us}}
