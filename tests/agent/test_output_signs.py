@@ -48,6 +48,12 @@ def test_line_with_a_number_that_moves_is_new(line: str):
     ["Retry #{s} in 5 s", "connecting to 10.0.0.7:5000", "connection refused"],
     ["server not ready after {s} attempts"],
     ["waiting for the server... {s}"],
+    ["--2026-03-01 12:00:{s:02d}--  (try:{s:2d})  http://h/f", "Connecting to h:1... failed: Connection refused."],
+    ["Process ForkPoolWorker-{s}:", "RuntimeError: initialization error"],
+    ["worker died, {s} restarts so far"],
+    ["transaction {s} aborted, restarting"],
+    ["request 0000{s:04d}-aaaa-4bbb-8ccc-0123456789ab failed: 503, retrying", "giving up"],
+    ["cannot connect, session f00dbeefcafe{s:04d}"],
 ])  # fmt: skip
 def test_attempts_that_are_counted_are_not_new(lines: list[str]):
     reading = signs_of([line.format(s=second) for second in range(40) for line in lines])
@@ -65,6 +71,8 @@ def test_attempts_that_are_counted_are_not_new(lines: list[str]):
     "connection refused by host-{s}", "cannot connect to 10.0.0.{s}", "attempt {s}: retrying, loss 0.{s}1",
     "no answer from host ({s}), trying the next",
     "retry {s} % done",
+    "ForkPoolWorker-{s} finished",
+    "stored f00dbeefcafe{s:04d}",
 ])  # fmt: skip
 def test_other_numbers_that_move_are_new(line: str):
     reading = signs_of([line.format(s=second) for second in range(40)])
@@ -117,6 +125,8 @@ def test_losses_that_are_not_numbers_count_until_one_is():
     "line",
     [
         "loss nan", "train_loss=NaN", '{"loss": NaN, "step": 3}', "{'loss': nan, 'epoch': 1.0}",
+        "{'loss': 'nan', 'epoch': '1.0'}", '{"loss": "NaN"}', "{'loss': 0.0, 'grad_norm': nan, 'epoch': 1.0}",
+        "update 5 grad_norm=nan",
         "Loss: -inf", "loss is nan", "loss: tensor(nan, device='cuda:0')", "step 7 perplexity inf",
     ],
 )  # fmt: skip
@@ -130,6 +140,11 @@ def test_loss_that_is_not_a_number_is_found_in_every_spelling(line: str):
         "loss 0.1 aux_loss nan",
         "grad_norm inf",
         "iter 3 reward 0.2 best_val_loss=inf",
+        "generation 3 best loss inf",
+        "best val loss: inf",
+        "lowest loss inf, previous loss nan, min loss inf",
+        '{"loss": null, "reward": 3.0}',
+        "loss 0.5 grad_norm nan",
         "steps 9 actor_loss: nan",
         "information lossless",
         "nan values dropped: 3",
@@ -143,6 +158,81 @@ def test_other_nan_is_no_loss(line: str):
 def test_loss_of_another_kind_counts_once_it_was_a_number():
     assert signs_of(["val_loss 0.5", *["val_loss nan"] * 5]).nan_lines == 5
     assert signs_of(["best_loss 0.5", *["best_loss nan"] * 5]).nan_us is None
+
+
+def test_null_is_no_number_once_the_loss_was_one():
+    assert signs_of(['{"loss": 0.5}', *['{"loss": null}'] * 5]).nan_lines == 5
+
+
+@pytest.mark.parametrize(("header", "row"), [
+    ("epoch,train_loss,val_loss", "{s},nan,nan"),
+    ("   Epoch GPU_mem box_loss cls_loss Size", " {s}/100 2.1G nan nan 640: 10%|# | 1/10 [0:01<0:09,  1.00it/s]"),
+])  # fmt: skip
+def test_losses_in_a_table_are_found_by_its_header(header: str, row: str):
+    assert signs_of([header, *(row.format(s=second) for second in range(5))]).nan_lines == 5
+    assert signs_of([header, row.format(s=1).replace("nan", "0.5", 1)]).nan_us is None
+
+
+@pytest.mark.parametrize(("lines", "doubtful"), [
+    ([f"trial {n} lr {10 * 0.9**n:.4f} final loss nan" for n in range(9)], True),
+    ([f"episode {n} return {n * 7 % 5}.0 loss nan" for n in range(9)], True),
+    ([f"step {n} loss nan lr {10 * 0.9**n:.4f}" for n in range(9)], False),
+    ([f"{{'loss': nan, 'grad_norm': nan, 'learning_rate': {9 - n}.0}}" for n in range(9)], False),
+    (["loss 0.5", *(f"episode {n} return {n * 7 % 5}.0 loss nan" for n in range(9))], False),
+    ([f"Epoch: {n} Train Loss: NaN Acc: 10.00%" for n in range(9)], False),
+])  # fmt: skip
+def test_nan_from_the_beginning_is_doubtful_if_another_value_changes(lines: list[str], doubtful: bool):
+    assert signs_of(lines).nan_doubtful is doubtful
+
+
+def test_loss_that_falls_at_the_same_step_improves_and_noise_does_not():
+    falls = signs_of([f"Step 1/20 closure loss {5 * 0.9995**n:.6f}" for n in range(400)])
+    assert falls.improved_us is not None
+    assert falls.improved_us > 300 * S
+    noise = signs_of([f"step 5/20 loss {2 + (n * 617 % 1009) / 1e5:.5f}" for n in range(400)])
+    assert (noise.improved_us or 0) < 100 * S
+
+
+@pytest.mark.parametrize(("line", "trouble"), [
+    ("connection refused", 1), ("FileNotFoundError: x", 1), ("cannot open it", 1), ("still waiting", 1), ("OK", 0),
+    ("PASS", 0), ("checked, 0 errors", 0), ("error in file, skipping", 0), ("batch", 0),
+])  # fmt: skip
+def test_repeated_lines_about_errors_and_waiting_are_counted(line: str, trouble: int):
+    reading = signs_of([line] * 40)
+    assert (reading.repeated, reading.troubles) == (39, 39 * trouble)
+
+
+def test_restarted_program_is_seen_by_its_tracebacks():
+    lines = ["Traceback (most recent call last):", '  File "x.py", line 1', "ModuleNotFoundError: No module named 'y'"]
+    reading = signs_of(lines * 20)
+    assert (reading.repeated, reading.crashes) == (57, 19)
+    assert signs_of([*lines * 20, "OK", "OK"]).crashes == 0
+
+
+def test_steps_that_go_back_after_an_error_count():
+    life = [
+        "Resuming from checkpoint-100",
+        *(f"step {step}/1000 loss 0.{step}" for step in range(101, 108)),
+        "CUDA error",
+    ]
+    reading = signs_of(life * 10)
+    assert (reading.ahead_us, reading.falls, reading.restarts >= 9) == (8 * S, 9, True)
+
+
+@pytest.mark.parametrize("lines", [
+    [f"step {step}/5 loss 0.{fold}" for fold in range(10) for step in range(1, 6)],
+    [f"epoch {epoch} step {step}/1000" for epoch in range(10) for step in range(1, 6)],
+    [line for trial in range(10) for line in (f"trial {trial}", "step 1/1000", "step 2/1000")],
+    [f"[{step}/1000] file {number}" for number in range(10) for step in (1, 2)],
+    [f"step {step}/{total}" for _ in range(10) for step, total in ((5, 1000), (1, 10))],
+])  # fmt: skip
+def test_rounds_with_any_other_progress_do_not_go_back(lines: list[str]):
+    assert signs_of(lines).falls <= 1
+
+
+def test_longest_step_is_remembered():
+    lines = [*["step 1/9 loss 0.1"] * 3, *["step 2/9 loss 0.2"] * 7, *["step 3/9 loss 0.4"] * 20]
+    assert signs_of(lines).longest_step_us == 7 * S
 
 
 def test_evaluation_that_names_the_step_of_the_training_is_not_the_same_step():

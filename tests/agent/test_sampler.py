@@ -90,9 +90,11 @@ def test_samples_message_has_every_field(tmp_path):
     assert message["runs"] == [
         {
             "job": "J1", "attempt": 2, "last_output_us": None, "log_bytes": 0, "step": None, "total": None,
-            "progress_at_us": None, "reported_us": None, "new_us": None, "repeated": 0, "retry_us": None,
+            "progress_at_us": None, "reported_us": None, "new_us": None,
+            "repeated": 0, "troubles": 0, "crashes": 0, "retry_us": None,
                 "retries": 0, "alike_us": None, "alike": 0, "same_step": 0,
-            "same_step_us": None, "nan_us": None, "nan_lines": 0, "has_losses": False, "steps": 0,
+            "same_step_us": None, "longest_step_us": None, "improved_us": None, "ahead_us": None, "falls": 0,
+             "restarts": 0, "nan_us": None, "nan_lines": 0, "nan_doubtful": False, "has_losses": False, "steps": 0,
                 "ends_in_training": False, "waits": None,
             "waits_detail": "", "stopped_us": None, "stopped_detail": "", "disk_bytes": None,
             "sample": (), "stacks": (), "tasks": 0, "cpu_ratio": None, "rss_bytes": 0, "gpu_ratio": 0.5,

@@ -72,9 +72,61 @@ def test_sign_of_life_of_a_busy_program_only_warns():
     """A compiler whose wrapper prints a line now and then."""
     facts = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(700)}
     assert judged(700, repeated=170, **facts) == {"repeats": False}
-    assert judged(700, repeated=2800, **facts) == {"repeats": True}
-    assert judged(700, repeated=2800, waits="network", **facts) == {"repeats": False}
-    assert judged(700, repeated=2800, waits="outside", **facts) == {"repeats": False}
+    assert judged(700, repeated=2800, **facts) == {"repeats": False}, "a word for each of its items"
+    trouble = facts | {"troubles": 1000}
+    assert judged(700, repeated=2800, **trouble) == {"repeats": True}
+    assert judged(700, repeated=2800, **(trouble | {"troubles": 500})) == {"repeats": False}
+    assert judged(700, repeated=1000, **trouble) == {"repeats": False}
+    assert judged(700, repeated=2800, waits="network", **trouble) == {"repeats": False}
+    assert judged(700, repeated=2800, waits="outside", **trouble) == {"repeats": False}
+
+
+def test_program_that_is_started_again_after_each_error_is_a_loop_although_its_start_is_work():
+    facts = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(700), "troubles": 400}
+    assert judged(700, repeated=600, crashes=200, **facts) == {"repeats": True}
+    assert judged(700, repeated=600, crashes=20, **facts) == {"repeats": False}
+
+
+def test_disk_is_at_work_by_its_rate_between_two_readings():
+    """The agent samples each second, and reads what disks did each quarter of a minute."""
+    for burst, expected in ((2**17, False), (2**22, True)):
+        activity = RunActivity()
+        for second in range(120):
+            activity = activity.after(at(second), [], RULES, cpu_ratio=0.0, disk_bytes=burst * (second // 15))
+        assert (activity.last_disk_us is not None) is expected
+    activity = RunActivity()
+    for second in range(1000):
+        activity = activity.after(at(second), [], RULES, cpu_ratio=0.0, disk_bytes=2**22 * (second // 900))
+    assert activity.last_disk_us == at(900), "a burst after a long time counts as much"
+
+
+FALLS = {"last_output_us": at(700), "new_output_us": at(699), "last_cpu_us": at(700), "ahead_us": at(20)}
+
+
+def test_steps_that_go_back_for_ever_are_a_loop_if_errors_come_in_between():
+    assert judged(700, falls=50, restarts=50, **FALLS) == {"stuck": True}
+    assert judged(700, falls=50, **FALLS) == {"stuck": False}
+    assert judged(700, falls=4, restarts=4, **FALLS) == {}
+    assert judged(600, falls=50, restarts=50, **FALLS) == {}
+    for news in ("improved_us", "last_reported_us"):
+        assert judged(700, falls=50, restarts=50, **(FALLS | {news: at(300)})) == {}
+
+
+def test_losses_that_were_never_numbers_beside_another_value_only_warn():
+    facts = {"last_output_us": at(900), "new_output_us": at(900), "last_activity_us": at(900)}
+    assert judged(900, nan_us=at(100), nan_lines=50, nan_doubtful=True, **facts) == {"nan": False}
+
+
+def test_output_that_only_repeats_is_not_called_no_output():
+    repeats = Evidence(now_us=at(700), started_us=START, new_output_us=at(5), last_output_us=at(699), waits="sleeping")
+    (suspicion,) = judge(repeats, RULES)
+    assert "nothing but repeated output for 12m" in suspicion.message
+
+
+def test_strong_suspicions_come_first():
+    facts = {"new_output_us": at(5), "last_output_us": at(700), "waits": "stuck", "same_step_us": at(5)}
+    found = judged(700, repeated=60, same_step=60, **facts)
+    assert list(found.items()) == [("silent", True), ("stuck", False), ("repeats", False)]
 
 
 def test_line_now_and_then_of_an_idle_program_only_warns():
@@ -119,7 +171,7 @@ def test_lines_that_differ_in_numbers_only_warn_after_long_idleness():
     assert judged(1700, **ticks) == {}
     assert judged(1900, **ticks) == {"repeats": False}
     assert judged(1900, **(ticks | {"last_mean_cpu_us": at(300)})) == {}
-    assert judged(1900, has_cards=False, **ticks) == {}
+    assert judged(1900, has_cards=False, **ticks) == {"repeats": False}
 
 
 def test_line_that_a_thread_repeats_does_not_hide_that_the_others_wait():
@@ -128,7 +180,13 @@ def test_line_that_a_thread_repeats_does_not_hide_that_the_others_wait():
 
 
 def test_same_step_with_other_losses_is_a_loop_also_on_busy_gpus():
-    facts = {"last_output_us": at(700), "last_card_us": at(700), "last_activity_us": at(700), "last_cpu_us": at(700)}
+    facts = {
+        "longest_step_us": 30 * S,
+        "last_output_us": at(700),
+        "last_card_us": at(700),
+        "last_activity_us": at(700),
+        "last_cpu_us": at(700),
+    }
     assert judged(700, same_step=300, same_step_us=at(10), new_output_us=at(700), **facts) == {"stuck": True}
     assert judged(700, same_step=60, same_step_us=at(10), new_output_us=at(700), **facts) == {"stuck": False}
     assert judged(700, same_step=20, same_step_us=at(10), new_output_us=at(700), **facts) == {}
@@ -138,6 +196,16 @@ def test_same_step_with_other_losses_is_a_loop_also_on_busy_gpus():
     }
     reported = {"last_reported_us": at(650)}
     assert judged(700, same_step=300, same_step_us=at(10), new_output_us=at(700), **facts, **reported) == {}
+
+
+def test_parts_of_one_long_step_are_no_loop():
+    """Minibatches of an iteration, or evaluations of a line search."""
+    busy = {"same_step": 300, "same_step_us": at(10), "new_output_us": at(700), "last_output_us": at(700),
+            "last_cpu_us": at(700), "last_activity_us": at(700)}  # fmt: skip
+    assert judged(700, last_mean_cpu_us=at(700), **busy) == {"stuck": False}
+    assert judged(700, last_mean_cpu_us=at(700), longest_step_us=600 * S, **busy) == {"stuck": False}
+    assert judged(700, last_mean_cpu_us=at(300), **busy) == {"stuck": True}, "nothing works between the lines"
+    assert judged(700, improved_us=at(650), longest_step_us=S, **busy) == {}
 
 
 def test_equal_line_with_a_step_now_and_then_may_be_a_sign_of_life():
@@ -271,6 +339,25 @@ def test_weak_suspicion_that_becomes_strong_is_told_again_and_waits_again():
         watch, actions = watch.step(at(second), [suspicion], RULES, stop=True)
         kinds.append([action.kind for action in actions])
     assert kinds == [["warn"], [], ["warn"], [], ["stop"]]
+
+
+def test_strong_suspicion_that_is_weak_for_a_moment_is_not_counted_again():
+    weak, strong = (Suspicion("silent", START, "quiet", "look", may_stop=may) for may in (False, True))
+    watch, found = HangWatch(), []
+    for second in range(0, 300, 10):
+        watch, actions = watch.step(at(second), [weak if second % 100 == 50 else strong], RULES, stop=True)
+        found += [(second, action.kind) for action in actions]
+    assert found == [(0, "warn"), (240, "stop")]
+
+
+def test_stop_that_is_withdrawn_is_told_once():
+    weak, strong = (Suspicion("silent", START, "quiet", "look", may_stop=may) for may in (False, True))
+    watch, found = HangWatch(), []
+    for second in range(0, 600, 10):
+        watch, actions = watch.step(at(second), [strong if second < 100 or second >= 200 else weak], RULES, stop=True)
+        found += [(second, action.kind) for action in actions]
+    assert found == [(0, "warn"), (160, "clear"), (200, "warn"), (440, "stop")]
+    assert not any(one.may_stop for one in HangWatch().step(at(0), [weak], RULES, stop=True)[0].warned.values())
 
 
 def test_rules_without_a_threshold_are_off():

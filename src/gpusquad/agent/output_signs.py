@@ -13,8 +13,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusquad.agent.attempts import AttemptLines
+from gpusquad.agent.attempts import AttemptLines, LineTone, tone_of
+from gpusquad.agent.losses import LossSigns
 from gpusquad.agent.progress import ProgressLine
+from gpusquad.agent.step_signs import StepSigns
 
 KEPT_LINES = 4096
 """Distinct lines remembered per task. A loop with more of them looks like new output."""
@@ -36,19 +38,7 @@ _TIME_LIKE = re.compile(
 _PERCENT = re.compile(r"(\d{1,3})(?:\.\d{1,6})?\s?%")
 _DIGITS = re.compile(r"\d{1,12}")
 _FLOAT = re.compile(r"[-+]?\d{1,12}(?:\.\d{1,20})(?:e[-+]?\d{1,4})?|[-+]?\d{1,12}e[-+]?\d{1,4}|\b(?:nan|inf)\b", re.I)
-_LOSS = re.compile(
-    r"([a-z_]{0,32}loss(?:es)?(?:_[a-z_]{0,32})?|\bperplexity|\bppl|\bobjective|\bnll|\belbo)[\"'\]]?\s{0,4}"
-    r"(?:[:=]|is|was)?\s{0,4}(?:tensor\()?([-+]?(?:nan|inf(?:inity)?)\b|[-+]?\.?\d)",
-    re.IGNORECASE,
-)
-_BEST = ("best", "min", "lowest")
-"""Starts of names of the least loss so far, which is infinite before there is one."""
-_TRAINING = re.compile(
-    r"(?:train(?:ing)?|total|mean|avg|average|running|batch|smoothed)?_?loss(?:es)?|perplexity|ppl", re.I
-)
-"""Losses that are there from the first step on. Others, such as of a validation, may come later."""
 _EVALUATION = re.compile(r"\b(?:eval|valid|test)", re.IGNORECASE)
-_MAX_LOSSES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +48,10 @@ class OutputReading:
     new_us: int | None = None
     """Last line that was not there before, and the number of complete lines since then."""
     repeated: int = 0
+    troubles: int = 0
+    """Of these lines, those about errors or waiting. None if a line says that something was done."""
+    crashes: int = 0
+    """Of these, those about a program that ended."""
     retry_us: int | None = None
     retries: int = 0
     """The same, where a line that only counts attempts is not new."""
@@ -67,9 +61,20 @@ class OutputReading:
     same_step: int = 0
     """Complete lines with the same step, apart from fractions in them, since a step or any other word changed."""
     same_step_us: int | None = None
+    longest_step_us: int | None = None
+    improved_us: int | None = None
+    """Last loss that was clearly less than all before it at the same step."""
+    ahead_us: int | None = None
+    """Last line with a step, or anything else but fractions, that was not there before."""
+    falls: int = 0
+    """Times since then that the steps went back, without having reached their end."""
+    restarts: int = 0
+    """Lines about errors and restarts since then."""
     nan_us: int | None = None
     """First loss that is not a number since the last that is, and the lines with such a loss since then."""
     nan_lines: int = 0
+    nan_doubtful: bool = False
+    """Whether the losses were never numbers, while another value changes."""
     has_losses: bool = False
     steps: int = 0
     """Lines that showed another progress than the one before."""
@@ -94,23 +99,24 @@ class OutputSigns:
         self._alike_us: int | None = None
         self._alike = 0
         self._bar: list[str] = []
-        self._step: ProgressLine | None = None
-        self._same_step = 0
-        self._same_step_us: int | None = None
-        self._nan_us: int | None = None
-        self._nan_lines = 0
-        self._has_losses = False
+        self._troubles = 0
+        self._crashes = 0
+        self._is_fine = False
+        self._step_signs = StepSigns()
+        self._losses = LossSigns()
         self._steps = 0
         self._shown: ProgressLine | None = None
         self._ends_in_training = False
-        self._finite: set[str] = set()
-        """Names of losses that were numbers."""
         self._sample: OrderedDict[str, None] = OrderedDict()
 
     def reading(self) -> OutputReading:
+        steps, losses = self._step_signs, self._losses
         return OutputReading(
-            new_us=self._new_us, repeated=self._repeated, same_step=self._same_step, same_step_us=self._same_step_us,
-            nan_us=self._nan_us, nan_lines=self._nan_lines, has_losses=self._has_losses, steps=self._steps,
+            new_us=self._new_us, repeated=self._repeated, troubles=0 if self._is_fine else self._troubles,
+            crashes=0 if self._is_fine else self._crashes, same_step=steps.same, same_step_us=steps.same_us,
+            longest_step_us=steps.longest_us, improved_us=losses.improved_us, ahead_us=steps.ahead_us,
+            falls=steps.falls, restarts=steps.restarts, nan_us=losses.nan_us, nan_lines=losses.nan_lines,
+            nan_doubtful=losses.is_doubtful, has_losses=losses.has_losses, steps=self._steps,
             ends_in_training=self._ends_in_training, retry_us=self._retry_us, retries=self._retries,
             alike_us=self._alike_us, alike=self._alike, sample=tuple(self._sample),
         )  # fmt: skip
@@ -121,19 +127,22 @@ class OutputSigns:
         text = line[:_KEY_LENGTH].decode("utf-8", "replace").strip()
         if not text:
             return
-        has_loss = self._judge_losses(text, at_us)
+        masked = _TIME_LIKE.sub("@", text)
+        has_loss = self._losses.take(text, masked, at_us, has_step=seen is not None)
         self._ends_in_training = has_loss or seen is not None
         if seen is not None and seen.step is not None and seen != self._shown:
             self._shown, self._steps = seen, self._steps + 1
         self._show(text)
-        masked = _TIME_LIKE.sub("@", text)
+        tone = tone_of(masked)
         is_new = _remember(self._exact, masked)
         is_attempt = self._attempts.take(masked) and seen is None
         is_news = is_new or self._moves(masked, complete=complete)
         if is_news:
-            self._new_us, self._repeated = at_us, 0
+            self._new_us, self._repeated, self._is_fine = at_us, 0, False
+            self._troubles = self._crashes = 0
         elif complete:
             self._repeated += 1
+        self._hear(tone, is_repeated=complete and not is_news)
         if is_news and not is_attempt:
             self._retry_us, self._retries = at_us, 0
         elif complete:
@@ -142,7 +151,12 @@ class OutputSigns:
             self._alike_us, self._alike = at_us, 0
         elif complete:
             self._alike += 1
-        self._judge_step(_FLOAT.sub("#", masked), seen, at_us, complete=complete)
+        self._judge_step(_FLOAT.sub("#", masked), seen, at_us, complete=complete, tone=tone)
+
+    def _hear(self, tone: LineTone, *, is_repeated: bool) -> None:
+        self._troubles += is_repeated and tone.is_trouble
+        self._crashes += is_repeated and tone.is_crash
+        self._is_fine = self._is_fine or tone.is_fine
 
     def _moves(self, masked: str, *, complete: bool) -> bool:
         """Whether a bar shows something else than when it was last drawn. The same bar is drawn for each of many files,
@@ -154,31 +168,14 @@ class OutputSigns:
         self._bar = shown
         return moves
 
-    def _judge_step(self, coarse: str, seen: ProgressLine | None, at_us: int, *, complete: bool) -> None:
-        is_new = _remember(self._coarse, coarse)
+    def _judge_step(
+        self, coarse: str, seen: ProgressLine | None, at_us: int, *, complete: bool, tone: LineTone
+    ) -> None:
         # An evaluation prints the step of the training again and again.
-        steps = seen is not None and seen.step is not None and not _EVALUATION.search(coarse)
-        if is_new or (steps and seen != self._step):
-            self._same_step, self._same_step_us = 0, at_us
-            self._step = seen if steps else self._step
-        elif steps and complete:
-            self._same_step += 1
-
-    def _judge_losses(self, text: str, at_us: int) -> bool:
-        """Whether it shows a loss."""
-        losses = [(name.lower(), value) for name, value in _LOSS.findall(text) if not name.lower().startswith(_BEST)]
-        finite = {name for name, value in losses if value[-1].isdigit()}
-        if finite:
-            self._has_losses, self._nan_us, self._nan_lines = True, None, 0
-            if len(self._finite) < _MAX_LOSSES:
-                self._finite |= finite
-            return True
-        if not any(_TRAINING.fullmatch(name) or name in self._finite for name, _ in losses):
-            return False
-        self._has_losses = True
-        self._nan_us = at_us if self._nan_us is None else self._nan_us
-        self._nan_lines += 1
-        return True
+        trains = None if _EVALUATION.search(coarse) else seen
+        is_new = _remember(self._coarse, coarse)
+        if self._step_signs.take(trains, at_us, is_new=is_new, complete=complete, is_restart=tone.is_restart):
+            self._losses.restart()
 
     def _show(self, text: str) -> None:
         shown = text[:SAMPLE_LENGTH]
@@ -196,14 +193,22 @@ def combine_readings(readings: list[OutputReading]) -> OutputReading:
     return OutputReading(
         new_us=_newest(reading.new_us for reading in readings),
         repeated=loudest.repeated,
+        troubles=loudest.troubles,
+        crashes=loudest.crashes,
         retry_us=_newest(reading.retry_us for reading in readings),
         retries=max((reading.retries for reading in readings), default=0),
         alike_us=_newest(reading.alike_us for reading in readings),
         alike=max((reading.alike for reading in readings), default=0),
         same_step=max((reading.same_step for reading in readings), default=0),
         same_step_us=_newest(reading.same_step_us for reading in readings),
+        longest_step_us=_newest(reading.longest_step_us for reading in readings),
+        improved_us=_newest(reading.improved_us for reading in readings),
+        ahead_us=_newest(reading.ahead_us for reading in readings),
+        falls=max((reading.falls for reading in readings), default=0),
+        restarts=max((reading.restarts for reading in readings), default=0),
         nan_us=max((reading.nan_us or 0 for reading in losses), default=0) if all_nan else None,
         nan_lines=max((reading.nan_lines for reading in losses), default=0) if all_nan else 0,
+        nan_doubtful=any(reading.nan_doubtful for reading in losses),
         has_losses=bool(losses),
         steps=max((reading.steps for reading in readings), default=0),
         ends_in_training=bool(readings) and all(reading.ends_in_training for reading in readings),

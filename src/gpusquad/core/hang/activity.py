@@ -15,6 +15,8 @@ _GAP_US = 60 * US_PER_S
 _FLOOD_WINDOW_US = 60 * US_PER_S
 _DISK_BYTES_S = 2**16
 """Slower, it may be a log of its own."""
+_DISK_WINDOW_US = 60 * US_PER_S
+"""At least this much of the time between two readings counts: a rare burst is work."""
 _UNFED_TIMES = 1.5
 """Traffic to a card that receives no kernels, over the least of the idle card: measurements vary by a third."""
 
@@ -54,6 +56,8 @@ class RunActivity:
     """Start and first byte of the current window of output."""
     disk: int | None = None
     """Bytes read and written so far."""
+    disk_us: int | None = None
+    """When that last changed. The agent reads it less often than it samples."""
     last_disk_us: int | None = None
     cards: tuple[CardActivity, ...] = ()
 
@@ -90,6 +94,7 @@ class RunActivity:
             flood_since_us=flood_since_us,
             window=window,
             disk=disk_bytes,
+            disk_us=before.disk_us if disk_bytes == before.disk else now_us,
             last_disk_us=now_us if _uses_disk(before, now_us, disk_bytes) else before.last_disk_us,
             cards=tuple(cards),
         )
@@ -105,6 +110,8 @@ class RunActivity:
             last_output_us=run.get("last_output_us"),
             new_output_us=run.get("new_us"),
             repeated=run.get("repeated") or 0,
+            troubles=run.get("troubles") or 0,
+            crashes=run.get("crashes") or 0,
             retry_us=run.get("retry_us"),
             retries=run.get("retries") or 0,
             alike_us=run.get("alike_us"),
@@ -113,8 +120,14 @@ class RunActivity:
             last_reported_us=run.get("reported_us"),
             same_step_us=run.get("same_step_us"),
             same_step=run.get("same_step") or 0,
+            longest_step_us=run.get("longest_step_us"),
+            improved_us=run.get("improved_us"),
+            ahead_us=run.get("ahead_us"),
+            falls=run.get("falls") or 0,
+            restarts=run.get("restarts") or 0,
             nan_us=run.get("nan_us"),
             nan_lines=run.get("nan_lines") or 0,
+            nan_doubtful=bool(run.get("nan_doubtful")),
             last_activity_us=self.last_activity_us,
             last_card_us=None if simulated or not self.cards else self.last_activity_us,
             last_cpu_us=self.last_cpu_us,
@@ -184,9 +197,10 @@ def _mean_cores(before: RunActivity, now_us: int, cpu_ratio: float | None, rules
 
 
 def _uses_disk(before: RunActivity, now_us: int, disk_bytes: int | None) -> bool:
-    if before.disk is None or disk_bytes is None or before.seen_us is None:
+    if before.disk is None or disk_bytes is None or before.disk_us is None:
         return False
-    return (disk_bytes - before.disk) * US_PER_S >= _DISK_BYTES_S * max(now_us - before.seen_us, 1)
+    passed_us = min(max(now_us - before.disk_us, 1), _DISK_WINDOW_US)
+    return (disk_bytes - before.disk) * US_PER_S >= _DISK_BYTES_S * passed_us
 
 
 def _output_window(before: RunActivity, now_us: int, log_bytes: int, rules: HangRules

@@ -11,6 +11,8 @@ from typing import Literal
 
 from gpusquad.model.units import US_PER_S
 
+WEAK_MOMENT_US = 60 * US_PER_S
+"""A strong suspicion that is weak for less than this keeps its time."""
 RuleName = Literal["silent", "spinning", "stopped", "nan", "stuck", "repeats", "flood", "overrun"]
 
 
@@ -72,6 +74,10 @@ class Evidence:
     """Last line that it had not printed before, apart from times in it."""
     repeated: int = 0
     """Lines since then."""
+    troubles: int = 0
+    """Of these, those about errors or waiting. None if one says that something was done."""
+    crashes: int = 0
+    """Of these, those about a program that ended."""
     retry_us: int | None = None
     """The same, if a line that only counts its attempts is not new."""
     retries: int = 0
@@ -84,8 +90,20 @@ class Evidence:
     same_step_us: int | None = None
     same_step: int = 0
     """Lines with the same step since then, in which only fractions differ."""
+    longest_step_us: int | None = None
+    """Longest step that ended. None: none did."""
+    improved_us: int | None = None
+    """Last loss that was clearly less than all before it at the same step."""
+    ahead_us: int | None = None
+    """Last line with a step, or anything else but fractions, that it had not printed before."""
+    falls: int = 0
+    """Times since then that its steps went back, without having reached their end."""
+    restarts: int = 0
+    """Lines about errors and restarts since then."""
     nan_us: int | None = None
     nan_lines: int = 0
+    nan_doubtful: bool = False
+    """Whether its losses were never numbers, while another value changes."""
     last_activity_us: int | None = None
     """Work on its GPUs, or on CPUs if it has none."""
     last_card_us: int | None = None
@@ -154,6 +172,10 @@ class HangWarning:
     message: str
     cure: str
     may_stop: bool
+    strong_us: int | None = None
+    """When it became strong, if it is, or was until a moment ago."""
+    weak_us: int | None = None
+    """Since when it is only weak."""
 
     def stops_us(self, rules: HangRules) -> int | None:
         """When the run is stopped if the suspicion stays. None: never."""
@@ -177,10 +199,11 @@ class HangWatch:
         warned: dict[RuleName, HangWarning] = {rule: past for rule, past in self.warned.items() if rule not in over}
         for suspicion in suspicions:
             before = warned.get(suspicion.rule)
-            is_news = before is None or (suspicion.may_stop and not before.may_stop)
-            warned[suspicion.rule] = _warning(now_us if is_news or before is None else before.at_us, suspicion)
-            if is_news:
+            warned[suspicion.rule] = now = _follow(before, suspicion, now_us)
+            if before is None or (suspicion.may_stop and before.strong_us is None):
                 notices.append(_notice("warn", suspicion))
+            elif before.strong_us is not None and now.strong_us is None:
+                notices.append(_withdrawn(suspicion, now_us))
         due_us = now_us - rules.stop_after_s * US_PER_S
         due = [suspicion for suspicion in suspicions if suspicion.may_stop and warned[suspicion.rule].at_us <= due_us]
         stops = stop and not self.stopped and bool(due)
@@ -193,9 +216,18 @@ class HangWatch:
         return suspicion.rule != "overrun" and suspicion.since_us > self.warned[suspicion.rule].at_us
 
 
-def _warning(at_us: int, suspicion: Suspicion) -> HangWarning:
+def _follow(before: HangWarning | None, suspicion: Suspicion, now_us: int) -> HangWarning:
+    """What is strong, weak for a moment and strong again was strong all the time. Else it would never be stopped."""
+    if suspicion.may_stop:
+        strong_us = now_us if before is None or before.strong_us is None else before.strong_us
+        at_us, weak_us = strong_us, None
+    else:
+        at_us = now_us if before is None else before.at_us
+        weak_us = now_us if before is None or before.weak_us is None else before.weak_us
+        lasts = before is not None and now_us - weak_us < WEAK_MOMENT_US
+        strong_us = before.strong_us if before is not None and lasts else None
     return HangWarning(suspicion.rule, at_us, suspicion.since_us, suspicion.message, suspicion.cure,
-                       suspicion.may_stop)  # fmt: skip
+                       suspicion.may_stop, strong_us, weak_us)  # fmt: skip
 
 
 def _notice(kind: Literal["warn", "stop"], suspicion: Suspicion) -> HangAction:
@@ -205,3 +237,8 @@ def _notice(kind: Literal["warn", "stop"], suspicion: Suspicion) -> HangAction:
 
 def _cleared(rule: RuleName, now_us: int) -> HangAction:
     return HangAction("clear", rule, now_us, f"no longer {rule}")
+
+
+def _withdrawn(suspicion: Suspicion, now_us: int) -> HangAction:
+    message = f"it is not stopped for {suspicion.rule}: the evidence became weak; {suspicion.message}"
+    return HangAction("clear", suspicion.rule, now_us, message)

@@ -19,6 +19,11 @@ _IDLE_LINES_PER_S = 0.15
 """The same for one whose CPU is idle. Slower, it may wait for a file or a service."""
 _ROUNDS_PER_S = 0.3
 """Rate of lines with the same step. Slower, they may be parts of one long step."""
+_CRASHES_PER_S = 0.05
+"""Rate of equal lines about programs that ended, from which it is started again and again."""
+_FEW_FALLS = 5
+_QUICK_TIMES = 20
+"""Steps that took at most a part of this size of the time at the same step show that it is stuck."""
 _RECENT_US = 60 * US_PER_S
 _ON_PURPOSE = ("service", "terminal")
 """Such runs wait for people or requests as long as they like."""
@@ -29,7 +34,8 @@ _FOR_OTHERS = ("network", "outside")
 def judge(evidence: Evidence, rules: HangRules) -> list[Suspicion]:
     """All rules that match the run now."""
     found = (rule(evidence, rules) for rule in (_stopped, _spinning, _nan, _stuck, _repeats, _flood, _silent, _overrun))
-    return [suspicion for suspicion in found if suspicion is not None]
+    # A notice about several of them shows the first.
+    return sorted((suspicion for suspicion in found if suspicion is not None), key=lambda one: not one.may_stop)
 
 
 def _silent(evidence: Evidence, rules: HangRules) -> Suspicion | None:
@@ -41,12 +47,14 @@ def _silent(evidence: Evidence, rules: HangRules) -> Suspicion | None:
         return None
     if not _reached(evidence.now_us - since_us, rules.silent_s):
         return _only_cpu(evidence, rules, _latest(evidence, *said_us, evidence.last_activity_us))
+    repeats = printed_us is not None and (evidence.last_output_us or 0) > printed_us + _RECENT_US
+    what = "nothing but repeated output" if repeats else "no sign of life"
     parts = (
         _ago("no new output", printed_us, evidence),
         _ago("no progress", evidence.last_progress_us, evidence),
         _ago("idle", _newer(evidence.last_activity_us, evidence.last_cpu_us), evidence),
     )
-    message = f"no sign of life for {show_us(evidence.now_us - since_us)}: {', '.join(parts)}"
+    message = f"{what} for {show_us(evidence.now_us - since_us)}: {', '.join(parts)}"
     is_stuck = evidence.waits in ("stuck", "stopped")
     if evidence.waits_detail:
         message += f"; {evidence.waits_detail}"
@@ -101,13 +109,19 @@ def _nan(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     lasts = show_us(evidence.now_us - evidence.nan_us)
     message = f"each of the last {evidence.nan_lines} losses that it printed, for {lasts}, is not a number"
     cure = "start again from a checkpoint before that, with a lower learning rate or clipped gradients"
-    return Suspicion("nan", evidence.nan_us, message, cure, shown=evidence.sample)
+    may_stop = not evidence.nan_doubtful  # trials that diverge, or a loss that comes later
+    return Suspicion("nan", evidence.nan_us, message, cure, may_stop=may_stop, shown=evidence.sample)
 
 
 def _stuck(evidence: Evidence, rules: HangRules) -> Suspicion | None:
+    return _same_step(evidence, rules) or _goes_back(evidence, rules)
+
+
+def _same_step(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     if evidence.same_step_us is None or evidence.same_step < _MANY_LINES or evidence.waits in _ON_PURPOSE:
         return None
-    since_us = _latest(evidence, evidence.same_step_us, evidence.last_reported_us, evidence.watched_since_us)
+    since_us = _latest(evidence, evidence.same_step_us, evidence.last_reported_us, evidence.improved_us,
+                       evidence.watched_since_us)  # fmt: skip
     quiet_us = evidence.now_us - since_us
     if not _reached(quiet_us, rules.repeats_s):
         return None
@@ -115,9 +129,36 @@ def _stuck(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     is_round = evidence.new_output_us is not None and evidence.new_output_us > since_us
     least_per_s = _ROUNDS_PER_S if is_round else _LOOP_LINES_PER_S
     is_loop = evidence.same_step >= least_per_s * quiet_us / US_PER_S and evidence.waits != "outside"
+    if is_round:
+        is_loop = is_loop and _was_quicker(evidence, rules, since_us)
     message = f"has printed the same step in {evidence.same_step} lines for {show_us(quiet_us)}"
     cure = "check what its loop counts; let it print the step that it is at"
     return Suspicion("stuck", since_us, message, cure, may_stop=is_loop, shown=evidence.sample)
+
+
+def _was_quicker(evidence: Evidence, rules: HangRules, since_us: int) -> bool:
+    """Whether other steps were much shorter. If there was none, whether it does nothing between its lines: a step may
+    have hundreds of parts."""
+    if evidence.longest_step_us is None:
+        return _reached(_idle_us(evidence, since_us), rules.repeats_s / 2)
+    return evidence.now_us - since_us >= _QUICK_TIMES * evidence.longest_step_us
+
+
+def _goes_back(evidence: Evidence, rules: HangRules) -> Suspicion | None:
+    """It does the same steps again and again, and fails in between or does not say why."""
+    if evidence.ahead_us is None or evidence.falls < _FEW_FALLS or evidence.waits in _ON_PURPOSE:
+        return None
+    since_us = _latest(evidence, evidence.ahead_us, evidence.last_reported_us, evidence.improved_us,
+                       evidence.watched_since_us)  # fmt: skip
+    quiet_us = evidence.now_us - since_us
+    if not _reached(quiet_us, rules.repeats_s):
+        return None
+    message = (
+        f"has gone back to an earlier step {evidence.falls} times in {show_us(quiet_us)}, and never further than before"
+    )
+    cure = "check in its logs why it starts again"
+    may_stop = evidence.restarts >= evidence.falls - 1 and evidence.waits != "outside"
+    return Suspicion("stuck", since_us, message, cure, may_stop=may_stop, shown=evidence.sample)
 
 
 def _repeats(evidence: Evidence, rules: HangRules) -> Suspicion | None:
@@ -137,10 +178,19 @@ def _equal(evidence: Evidence, rules: HangRules) -> Suspicion | None:
         return None  # quiet training with a warning in each step
     per_s = evidence.repeated * US_PER_S / quiet_us
     is_busy = evidence.last_cpu_us is not None and evidence.last_cpu_us > evidence.now_us - _RECENT_US
-    is_loop = per_s >= (_LOOP_LINES_PER_S if is_busy else _IDLE_LINES_PER_S) and evidence.waits not in _FOR_OTHERS
+    is_loop = _fails_again(evidence, quiet_us, per_s) if is_busy else per_s >= _IDLE_LINES_PER_S
+    is_loop = is_loop and evidence.waits not in _FOR_OTHERS
     message = f"has printed the same lines again and again for {show_us(quiet_us)}, {evidence.repeated} or more of them"
     cure = "check what its loop waits for"
     return Suspicion("repeats", since_us, message, cure, may_stop=is_loop, shown=evidence.sample)
+
+
+def _fails_again(evidence: Evidence, quiet_us: int, per_s: float) -> bool:
+    """A busy program that prints the same line may do so for each item that it has done, unless it is about errors."""
+    crashes_per_s = evidence.crashes * US_PER_S / quiet_us
+    if crashes_per_s >= _CRASHES_PER_S and per_s >= _IDLE_LINES_PER_S:
+        return True
+    return per_s >= _LOOP_LINES_PER_S and 3 * evidence.troubles >= evidence.repeated
 
 
 def _retries(evidence: Evidence, rules: HangRules) -> Suspicion | None:
@@ -162,11 +212,11 @@ def _alike(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     """A number may say that something outside moves on, so this only warns."""
     since_us = _latest(evidence, evidence.alike_us, evidence.last_progress_us, evidence.watched_since_us)
     idle_us = _idle_us(evidence, since_us)
-    if evidence.alike_us is None or evidence.alike < _FEW_LINES or not evidence.has_cards:
+    if evidence.alike_us is None or evidence.alike < _FEW_LINES:
         return None
     if not _reached(idle_us, 3 * rules.repeats_s):
         return None
-    message = f"has printed only lines that differ in numbers for {show_us(idle_us)}, while its GPUs and CPUs are idle"
+    message = f"has printed only lines that differ in numbers for {show_us(idle_us)}, while nothing works"
     return Suspicion("repeats", since_us, message, "check what it waits for", may_stop=False, shown=evidence.sample)
 
 

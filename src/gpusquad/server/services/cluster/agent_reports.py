@@ -22,8 +22,8 @@ from gpusquad.server.services.cluster.agent_watch import RunningGang
 
 SILENT_TICKS = 4
 """Consecutive missing reports after which a node is dropped."""
-_TIMES = ("last_output_us", "progress_at_us", "new_us", "retry_us", "alike_us", "same_step_us", "nan_us",
-          "reported_us", "stopped_us")  # fmt: skip
+_TIMES = ("last_output_us", "progress_at_us", "new_us", "retry_us", "alike_us", "same_step_us", "improved_us",
+          "ahead_us", "nan_us", "reported_us", "stopped_us")  # fmt: skip
 _log = structlog.get_logger("gpusquad.reports")
 Message = dict[str, Any]
 _Key = tuple[str, int]
@@ -203,17 +203,24 @@ def _output_signs(parts: Sequence[Message]) -> Message:
     """It prints something new if one of its tasks does, and a finite loss on one node is a loss of the run."""
     losses = [part for part in parts if part.get("has_losses")]
     all_nan = bool(losses) and all(part.get("nan_us") is not None for part in losses)
+    loudest = max(parts, key=lambda part: part.get("repeated") or 0, default={})
     return {
         "new_us": _newest(part.get("new_us") for part in parts),
-        "repeated": max((part.get("repeated") or 0 for part in parts), default=0),
+        **{name: loudest.get(name) or 0 for name in ("repeated", "troubles", "crashes")},
         "retry_us": _newest(part.get("retry_us") for part in parts),
         "retries": max((part.get("retries") or 0 for part in parts), default=0),
         "alike_us": _newest(part.get("alike_us") for part in parts),
         "alike": max((part.get("alike") or 0 for part in parts), default=0),
         "same_step": max((part.get("same_step") or 0 for part in parts), default=0),
         "same_step_us": _newest(part.get("same_step_us") for part in parts),
+        "longest_step_us": _newest(part.get("longest_step_us") for part in parts),
+        "improved_us": _newest(part.get("improved_us") for part in parts),
+        "ahead_us": _newest(part.get("ahead_us") for part in parts),
+        "falls": max((part.get("falls") or 0 for part in parts), default=0),
+        "restarts": max((part.get("restarts") or 0 for part in parts), default=0),
         "nan_us": _newest(part.get("nan_us") for part in losses) if all_nan else None,
         "nan_lines": max((part.get("nan_lines") or 0 for part in losses), default=0),
+        "nan_doubtful": any(part.get("nan_doubtful") for part in losses),
         "reported_us": _newest(part.get("reported_us") for part in parts),
     }
 
