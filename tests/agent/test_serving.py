@@ -6,8 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -156,13 +157,16 @@ def test_loop_that_counts_its_attempts_is_looked_at(waits_of):
 class Looks:
     """Looks at a program at instants that the test chooses."""
 
-    def __init__(self, waits: WaitReader, process: subprocess.Popen[bytes]) -> None:
-        self._quiet = QuietRuns(waits, stacks=lambda _: (), quiet_s=60.0)
+    def __init__(
+        self, waits: WaitReader, process: subprocess.Popen[bytes], output: OutputReading | None = None
+    ) -> None:
+        self._reading = RunReading(output=output or OutputReading())
+        self._quiet = QuietRuns(waits, stacks=lambda _: (), start=lambda work: work(), quiet_s=60.0)
         self._processes = [JobProcess(process.pid, "python", "job", 0, (), None, 0)]
         self.at(0)
 
     def at(self, second: int) -> str | None:
-        return self._quiet.look(("job", 0), RunReading(), self._processes, second * S).waits
+        return self._quiet.look(("job", 0), self._reading, self._processes, second * S).waits
 
 
 @pytest.fixture
@@ -217,6 +221,47 @@ def test_short_connection_is_seen_between_two_looks(program):
     assert looks.at(75) == "network"
 
 
+@pytest.mark.parametrize(("output", "expected"), [
+    (OutputReading(repeated=30), "network"),
+    (OutputReading(retries=30), "network"),
+    (OutputReading(), "stuck"),
+])  # fmt: skip
+def test_loop_is_watched_between_two_looks(program, output: OutputReading, expected: str):
+    class Reader(WaitReader):
+        def calls(self, pids: Iterable[int]) -> bool:
+            return False
+
+        def calls_within(self, pids: Sequence[int], seconds: float) -> bool:
+            return True
+
+    process = program("import threading; a = threading.Lock(); a.acquire(); a.acquire()")
+    kind_becomes(process, "stuck")
+    looks = Looks(Reader(), process, output)
+    assert [looks.at(60), looks.at(75)] == ["stuck", expected]
+
+
+def test_requests_that_take_a_moment_are_seen(program):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    with server.accept()[0] as accepted:
+                        time.sleep(0.05)
+                        accepted.send(b"ok")
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        process = program(
+            "import socket, time\nwhile True:\n"
+            f"    with socket.create_connection(('127.0.0.1', {server.getsockname()[1]})) as c: c.recv(2)\n"
+            "    time.sleep(0.5)"
+        )
+        assert WaitReader().calls_within([process.pid], PATIENCE_S)
+        server.shutdown(socket.SHUT_RDWR)
+
+
 def test_connections_that_are_refused_are_none(program):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -226,7 +271,7 @@ def test_connections_that_are_refused_are_none(program):
         "    except OSError: time.sleep(0.01)"
     )
     kind_becomes(process, "sleeping")
-    assert not any(WaitReader().calls([process.pid]) for _ in range(200))
+    assert not WaitReader().calls_within([process.pid], 1.0)
 
 
 def test_only_a_connection_that_the_program_opened_is_a_call(program):

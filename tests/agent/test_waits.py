@@ -397,6 +397,11 @@ def test_files_count_where_system_calls_are_hidden(start: Start, monkeypatch: py
     assert kind_of(start("input()", stdin=subprocess.PIPE), "outside") == "outside"
 
 
+def test_program_that_was_stopped_is_named(start: Start):
+    pid = start(PROGRAMS["stopped"]["itself"])
+    assert until(lambda: WaitReader().stopped(family(pid)), f"python (pid {pid})") == f"python (pid {pid})"
+
+
 def test_processes_that_are_gone_tell_nothing():
     assert WaitReader().read([2**22 - 1], is_gang=False).kind == "unknown"
     assert WaitReader().stopped([2**22 - 1]) == ""

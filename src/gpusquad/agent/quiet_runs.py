@@ -23,6 +23,8 @@ _LOOKS = 4
 """Looks in the first of these times."""
 _CALLED_TIMES = 5
 """How long a connection to somebody else counts after it was seen: requests are often short, with pauses between."""
+_MANY_LINES = 10
+"""Equal lines, or lines that count attempts, from which a run is watched for requests that take milliseconds."""
 _NOT_BY_CALLS = ("stopped", "service", "terminal", "network", "outside")
 """What a run waits for, whatever connections it had."""
 Key = tuple[str, int]
@@ -51,6 +53,7 @@ class _State:
     ports: ServedPorts = field(default_factory=ServedPorts)
     called_us: int | None = None
     """When it was last seen to have a connection that it opened to somebody else."""
+    is_watched: bool = False
     stacks_of_us: int | None = None
     """Start of the quiet period whose stacks were read."""
 
@@ -103,6 +106,10 @@ class QuietRuns:
             disk_bytes=self._waits.disk_bytes(pids),
             stacks=before.stacks if is_quiet else (),
         )
+        may_loop = max(reading.output.repeated, reading.output.retries) >= _MANY_LINES
+        if may_loop and not state.is_watched and self._may_call(state, now_us):
+            state.is_watched = True
+            self._start(lambda: self._watch(state, pids, now_us))
         if quiet_us >= _STACKS_TIMES * self._quiet_us and state.stacks_of_us != now_us - quiet_us:
             state.stacks_of_us = now_us - quiet_us
             self._start(lambda: self._read_stacks(state, pids))
@@ -115,6 +122,15 @@ class QuietRuns:
 
     def forget(self, live: Sequence[Key]) -> None:
         self._states = {key: state for key, state in self._states.items() if key in live}
+
+    def _watch(self, state: _State, pids: Sequence[int], now_us: int) -> None:
+        """In a thread of its own, until the next look."""
+        lasts_us = self._quiet_us // _LOOKS
+        try:
+            if self._waits.calls_within(pids, lasts_us / US_PER_S):
+                state.called_us = now_us + lasts_us
+        finally:
+            state.is_watched = False
 
     def _read_stacks(self, state: _State, pids: Sequence[int]) -> None:
         """In a thread of its own, one at a time: a dump takes up to seconds."""

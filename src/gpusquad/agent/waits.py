@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,11 @@ _LAUNCHER_WORDS = 4
 """Words of a command line that can name a launcher: an interpreter and its options come first."""
 _POLLS_S = 60.0
 """A wait for a worker that ends by itself so soon is one of many in a row."""
+
+_PAUSE_S = 0.01
+"""Between two moments at which a run is looked at: shorter than a request to another machine."""
+_PAUSE_TIMES = 50
+"""The same, as a multiple of the time that a look takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,9 @@ class WaitReader:
         processes = self._processes(pids)
         if not any(process.state == "T" for process in processes.values()):
             return ""
-        found = [leader for root in _roots(processes) for leader in _leaders(root, processes) if leader.state == "T"]
+        found = [
+            leader for root in _roots(processes) for leader in _leaders(root, processes, ()) if leader.state == "T"
+        ]
         return f"{found[0].name} (pid {found[0].pid})" if found else ""
 
     def disk_bytes(self, pids: Iterable[int]) -> int | None:
@@ -122,6 +130,15 @@ class WaitReader:
         processes = self._processes(pids)
         workers = [pid for pid, process in processes.items() if process.name not in _HELPERS]
         return bool(workers) and RunPorts(self._proc, workers, _tasks(processes)).calls
+
+    def calls_within(self, pids: Sequence[int], seconds: float) -> bool:
+        """Whether it does at one of many moments in this time. Takes that long, and little of a CPU."""
+        end_s = time.monotonic() + seconds
+        while (started_s := time.monotonic()) < end_s:
+            if self.calls(pids):
+                return True
+            time.sleep(max(_PAUSE_S, (time.monotonic() - started_s) * _PAUSE_TIMES))
+        return False
 
     def read(self, pids: Iterable[int], *, is_gang: bool) -> WaitReading:
         """Of all processes of a run. In a gang the tasks listen for each other, so it serves only if a thread waits for
