@@ -47,8 +47,11 @@ def add(c: Connection, row: PromiseRow) -> None:
     insert_new(c, promises, row)
 
 
-def blame(c: Connection, job_id: str, attempt: int, cause: DelayCause) -> None:
-    """Record what delays it most."""
+def blame(c: Connection, job_id: str, attempt: int, cause: DelayCause, keep: bool = False) -> None:
+    """Record what delays it most. ``keep``: unless a cause is recorded already."""
+    this = (promises.c.job_id == job_id) & (promises.c.attempt == attempt) & (promises.c.cause != "")
+    if keep and c.execute(select(promises.c.job_id).where(this)).first() is not None:
+        return
     _change(c, job_id, attempt, cause=cause.code, cause_job=cause.job_id, cause_user=cause.user,
             cause_tenant=cause.tenant)  # fmt: skip
 

@@ -157,6 +157,20 @@ def test_promise_and_cause_survive_a_restart(world: World) -> None:
     assert row.head_delay_us is None, "the guest delayed it before the restart, nobody knows since when"
 
 
+def test_start_that_a_restart_delayed_is_not_blamed_on_lost_capacity(world: World) -> None:
+    ahead = run(world, "ahead", 6, 100, 100)
+    run(world, "head", 8, 50, 50)
+    play(world, 90)
+    world.engine.recovered = ()
+    world.clock.at_us = 102 * SECOND_US
+    world.scheduler = world.make()
+    world.engine.end(ahead, 0)
+    world.settle()
+    row = rows(world)["head"]
+    assert row.started_us == 102 * SECOND_US
+    assert (row.cause, row.cause_job) == ("restarted", "")
+
+
 def test_promise_to_a_held_job_is_withdrawn(world: World) -> None:
     run(world, "ahead", 6, 100, 1000)
     head = run(world, "head", 8, 50, 50)

@@ -3239,7 +3239,7 @@ export interface components {
         LateCause: {
             /**
              * Cause
-             * @description guest_overstayed, ahead_overran, arrived_ahead, requeued_ahead, capacity_lost, policy_changed, changed or other
+             * @description guest_overstayed, ahead_overran, arrived_ahead, requeued_ahead, capacity_lost, policy_changed, changed, restarted or other
              */
             cause: string;
             /** Count */

@@ -20,7 +20,7 @@ CAUSES = {
     "guest_overstayed": "a backfilled job overstayed", "ahead_overran": "a job ahead ran longer than predicted",
     "arrived_ahead": "a job with precedence arrived", "requeued_ahead": "a job ahead came back",
     "capacity_lost": "GPUs or nodes were lost", "policy_changed": "the policies were changed",
-    "changed": "a job was changed", "other": "not known",
+    "changed": "a job was changed", "restarted": "the service was restarted", "other": "not known",
 }  # fmt: skip
 LEGEND = (
     "LATE: start after the reserved start that was promised first; up to a second is kept. HEAD DELAY: how much later "

@@ -40,7 +40,7 @@ class PredictionPoint(ApiView):
 class LateCause(ApiView):
     cause: str = Field(
         description="guest_overstayed, ahead_overran, arrived_ahead, requeued_ahead, capacity_lost, policy_changed, "
-        "changed or other"
+        "changed, restarted or other"
     )
     count: int
     median_s: float | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpusquad.core.planning.commitments import rank_of_run
 from gpusquad.core.state.queue import PendingJob
@@ -15,6 +15,9 @@ from gpusquad.store.promises import DelayCause
 
 GUEST, AHEAD, ARRIVED, REQUEUED = "guest_overstayed", "ahead_overran", "arrived_ahead", "requeued_ahead"
 CAPACITY, POLICY, CHANGED, OTHER = "capacity_lost", "policy_changed", "changed", "other"
+RESTARTED = "restarted"
+WEAK = frozenset({RESTARTED, OTHER})
+"""They count only if there is no other."""
 _ORDER = (GUEST, AHEAD, CAPACITY, POLICY, ARRIVED, REQUEUED, CHANGED)
 _CAPACITY = ("card ", "node ", "the nodes", "the allowed nodes", "the maintenance windows", "foreign usage")
 _POLICY = ("mode ", "the policies", "the policy", "the order", "the tenants")
@@ -26,6 +29,12 @@ class Delays:
     def __init__(self) -> None:
         self._start_us: dict[str, int] = {}
         self._moved_us: dict[str, dict[DelayCause, int]] = {}
+        self._restored: set[str] = set()
+        """Jobs that a restart found promised, until their first move. A service that starts sets its policies, cards
+        and nodes, which looks as if they had changed."""
+
+    def restored(self, job_ids: Iterable[str]) -> None:
+        self._restored.update(job_ids)
 
     def moved(self, unit: UnitOfWork, state: SchedulerState, job_id: str, start_us: int, promised_us: int,
               why: str) -> None:  # fmt: skip
@@ -33,26 +42,32 @@ class Delays:
         before_us = max(self._start_us.get(job_id, promised_us), promised_us)
         self._start_us[job_id] = start_us
         later_us = start_us - before_us
+        is_first = job_id in self._restored
+        self._restored.discard(job_id)
         if later_us > 0:
             causes = self._moved_us.setdefault(job_id, defaultdict(int))
-            causes[_cause(unit, state, job_id, why)] += later_us
+            causes[_cause(unit, state, job_id, why, is_first)] += later_us
 
     def largest(self, job_id: str) -> DelayCause | None:
-        """The cause that moved it most. A cause that is not known only counts if there is no other."""
+        """The cause that moved it most."""
         causes = self._moved_us.get(job_id)
         if not causes:
             return None
-        return max(causes, key=lambda cause: (cause.code != OTHER, causes[cause]))
+        return max(causes, key=lambda cause: (cause.code not in WEAK, causes[cause]))
 
     def forget(self, job_id: str) -> None:
         self._start_us.pop(job_id, None)
         self._moved_us.pop(job_id, None)
+        self._restored.discard(job_id)
 
 
-def _cause(unit: UnitOfWork, state: SchedulerState, job_id: str, why: str) -> DelayCause:
+def _cause(unit: UnitOfWork, state: SchedulerState, job_id: str, why: str, is_restored: bool) -> DelayCause:
     found = [cause for part in why.split("; ") if (cause := _of_text(unit, state, job_id, part)) is not None]
+    if is_restored:
+        found = [cause for cause in found if cause.code not in (CAPACITY, POLICY)]
     found = found or list(_arrivals(unit, state, job_id))
-    return min(found, key=lambda cause: _ORDER.index(cause.code), default=DelayCause(OTHER))
+    unknown = DelayCause(RESTARTED if is_restored else OTHER)
+    return min(found, key=lambda cause: _ORDER.index(cause.code), default=unknown)
 
 
 def _of_text(unit: UnitOfWork, state: SchedulerState, job_id: str, text: str) -> DelayCause | None:

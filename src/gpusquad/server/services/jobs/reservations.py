@@ -12,7 +12,7 @@ from gpusquad.core.state.runs import NEVER_US, is_foreseeable
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.jobs.delays import Delays
+from gpusquad.server.services.jobs.delays import WEAK, Delays
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 from gpusquad.store import events, forecasts, promises, start_forecasts
 from gpusquad.store.forecasts import ForecastRow
@@ -44,6 +44,7 @@ class ReservationLog:
     def restore(self, promised: Mapping[str, int]) -> None:
         """Promises and forecasts made before a restart are not recorded again."""
         self._promised.update(promised)
+        self._delays.restored(promised)
         attempts = {job_id: row.attempt for job_id in promised if (row := self._context.rows.get(job_id)) is not None}
         with self._context.database.read() as c:
             reported = events.attempts_with(c, LATE, list(attempts))
@@ -141,7 +142,8 @@ class ReservationLog:
     def _blame(self, unit: UnitOfWork, job_id: str) -> None:
         cause, attempt = self._delays.largest(job_id), unit.rows[job_id].attempt
         if cause is not None:
-            unit.writes.append(lambda c: promises.blame(c, job_id, attempt, cause))
+            # What was found before a restart is better than a cause that is not known.
+            unit.writes.append(lambda c: promises.blame(c, job_id, attempt, cause, keep=cause.code in WEAK))
 
 
 def _promise_of(row: JobRow, now_us: int) -> PromiseRow:
