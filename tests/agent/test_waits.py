@@ -239,7 +239,8 @@ def test_pipe_that_only_a_forgotten_program_holds_open_never_ends(start: Start):
     sleeper = int(ERRORS[pid].readline())
     try:
         assert until(lambda: WaitReader().read([pid, sleeper], is_gang=False).kind, "stuck") == "stuck"
-        assert until(lambda: WaitReader().read([*family(pid), sleeper], is_gang=False).kind, "stuck") == "stuck"
+        expected = f"while sleep (pid {sleeper}) sleeps for ever"
+        assert until_detail([*family(pid), sleeper], expected) == expected
     finally:
         os.kill(sleeper, signal.SIGKILL)
 

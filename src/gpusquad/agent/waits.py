@@ -97,6 +97,8 @@ class _Run:
     serves: bool
     """Whether it waits for requests at a TCP port."""
     outside: OutsideWait | None
+    resting: str
+    """One of its processes that nothing but its end can follow. Empty: none."""
 
 
 class WaitReader:
@@ -152,10 +154,11 @@ class WaitReader:
         workers = [one for one in processes.values() if one.name not in _HELPERS]
         worker_pids = [one.pid for one in workers]
         ports = RunPorts(self._proc, worker_pids, _tasks(processes))
+        rests = next((f"{processes[pid].name} (pid {pid})" for pid in sorted(resting)), "")
         outside = self._outside.find(worker_pids, processes, ports.inodes)
         has_peers = is_gang or len(roots) > 1
         serves = self._outside.accepts(worker_pids, ports.for_requests) if has_peers else ports.listens
-        run = _Run(processes, workers, has_peers, is_gang and len(roots) == 1, ports, serves, outside)
+        run = _Run(processes, workers, has_peers, is_gang and len(roots) == 1, ports, serves, outside, rests)
         leaders = [_without_readers(_leaders(root, processes, resting)) for root in roots]
         tasks = [_together([self._judge(one, run) for one in of_task]) for of_task in leaders]
         return _together(tasks, is_gang=is_gang)
@@ -192,7 +195,10 @@ class WaitReader:
         if run.lacks_peers and "csk_accept" in leader.function:
             what = "a connection, and no other task of its gang runs on this machine"
             return WaitReading("unknown", f"{who} waits for {what}")
-        return self._judge_wait(leader, who, has_workers=bool(mine))
+        found = self._judge_wait(leader, who, has_workers=bool(mine))
+        if found.kind != "stuck" or leader.waits not in ("pipe", "poll") or leader.waits_for_lock or not run.resting:
+            return found
+        return replace(found, detail=f"{found.detail}, while {run.resting} sleeps for ever")
 
     def _judge_wait(self, leader: _Process, who: str, *, has_workers: bool) -> WaitReading:
         if leader.waits in ("child", "signal"):
