@@ -276,10 +276,19 @@ def test_drain_cordon_and_windows_survive_a_restart(world: World) -> None:
     again = world.make()
     assert [(n.drained, len(n.windows)) for n in again.node_service.nodes()] == [(True, 1)]
     assert [card.state for card in again.node_service.cards()] == ["drained", "cordoned"]
+    assert [card.cause for card in again.node_service.cards()] == ["new disks, by ada", "fan, by ada"]
     again.node_service.undrain(node)
     again.node_service.uncordon(again.node_service.cards()[1].id)
     again.node_service.remove_window(again.node_service.windows()[0].id)
     assert [card.state for card in again.node_service.cards()] == ["free", "free"]
+
+
+def test_cordon_names_its_administrator_with_and_without_a_cause_and_after_a_restart(world: World) -> None:
+    one, other = (card.id for card in world.scheduler.node_service.cards())
+    world.scheduler.node_service.cordon(one, ADA)
+    world.scheduler.node_service.cordon(other, ADA, "fan")
+    for scheduler in (world.scheduler, world.make()):
+        assert [card.cause for card in scheduler.node_service.cards()] == ["by ada", "fan, by ada"]
 
 
 # -- policy --------------------------------------------------------------------------------------------------------

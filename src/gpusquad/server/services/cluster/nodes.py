@@ -75,9 +75,9 @@ class NodeService:
             rows = marks.all(connection)
         for row in rows:
             if row.kind == "cordon" and row.target in self._context.fixed.card_index:
-                self.block(row.target, CORDON, row.cause)
+                self.block(row.target, CORDON, _cause_of(row))
             elif row.kind == "drain" and row.target in self._context.fixed.node_index:
-                self._close(row.target, DRAIN, row.cause)
+                self._close(row.target, DRAIN, _cause_of(row))
             elif row.kind == "window":
                 self._windows[row.id] = _window_status(row)
             elif row.kind == FAULT:
@@ -167,7 +167,7 @@ class NodeService:
         mark = self._mark("cordon", card, who, cause)
 
         def handle() -> None:
-            self.block(card, CORDON, cause or f"by {who.user}")
+            self.block(card, CORDON, _cause_of(mark))
             self._write(lambda c: marks.put(c, mark))
 
         self._context.loop.call(handle)
@@ -194,7 +194,7 @@ class NodeService:
         mark = self._mark("drain", node, who, cause)
 
         def handle() -> None:
-            self._close(node, DRAIN, cause or f"by {who.user}")
+            self._close(node, DRAIN, _cause_of(mark))
             self._write(lambda c: marks.put(c, mark))
 
         self._context.loop.call(handle)
@@ -435,6 +435,13 @@ def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], closed: s
 def _usable_idle(state: SchedulerState) -> np.ndarray:
     """Idle cards of each node that accepts jobs."""
     return np.where(state.space.node_up, state.space.node_idle, 0)
+
+
+def _cause_of(mark: MarkRow) -> str:
+    """The cause that an administrator gave, with the name: ``bad fan, by admin``. The service gives its own."""
+    if mark.by == SYSTEM.user:
+        return mark.cause
+    return f"{mark.cause}, by {mark.by}" if mark.cause else f"by {mark.by}"
 
 
 def _window_status(row: MarkRow) -> WindowStatus:
