@@ -123,6 +123,12 @@ class FaultLedger:
         """Whether one of them, jobs or groups, was suspected lately, and not cleared since."""
         return any(group in self._suspected for group in groups)
 
+    def cards_of(self, job: str, attempt: int) -> frozenset[str]:
+        """Cards with faults of this attempt."""
+        mine = (job, attempt)
+        faults = (*self._faults, *self._convicted)
+        return frozenset(fault.card for fault in faults if any((one.job, one.attempt) == mine for one in fault.on_card))
+
     def suspect(self, job: str, group: Group | None, now_us: int) -> frozenset[str]:
         """The job, or the group, is to blame: its faults, also those that follow, do not count against cards. Returns
         the cards of those so far."""

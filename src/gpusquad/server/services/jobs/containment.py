@@ -93,9 +93,17 @@ class Containment:
         self._decisions[card] = takes_out
         for row in rows:
             self._judge(unit, row)
-        if card in self._events and not takes_out:
-            self.on_to_test((card,))
+        if card in self._events:
+            self._test_soon(card, rows, takes_out)
         return FaultDecision(takes_out, blame=blame)
+
+    def _test_soon(self, card: str, rows: Sequence[JobRow], takes_out: bool) -> None:
+        """Cards that stay in use, and all cards of an attempt with one event on several: its job, or the node, may have
+        caused it."""
+        together = [cards for row in rows if len(cards := self.ledger.cards_of(row.id, row.attempt)) > 1]
+        cards = self._events & frozenset[str]().union(*together)
+        if cards or not takes_out:
+            self.on_to_test(cards | {card})
 
     def _note_kind(self, card: str, kind: FaultClass, is_event: bool) -> None:
         if kind == "card" and is_event:
