@@ -37,7 +37,7 @@ def test_why_not(service, gsq):
 def test_why_of_a_running_job_says_what_hang_detection_warns_about(service, gsq):
     now_s = service.now_s
     service.set_answers("GET", "/jobs/vgg", job(now_s, 1, "vgg", "running"))
-    endings = {now_s + 120: "it is stopped in 2 min unless that ends", None: "it is not stopped for this"}
+    endings = {now_s + 120: "it is stopped in 2 min unless that ends", None: "this alone does not stop it"}
     for stops_s, ends in endings.items():
         warning = hang_warning(now_s) | {"stops_s": stops_s}
         answer = {"state": "running", "position": None, "reasons": [], "passed": [], "hang_warnings": [warning]}

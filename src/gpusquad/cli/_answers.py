@@ -89,7 +89,7 @@ def hangs_view(warnings: Iterable[Plain], now_s: float) -> Padding:
 def _stops(warning: Plain, now_s: float) -> str:
     since = f"warned {relative(warning['warned_s'], now_s)}"
     if warning["stops_s"] is None:
-        return f"{since}; it is not stopped for this"
+        return f"{since}; this alone does not stop it"
     return f"{since}; it is stopped {relative(max(warning['stops_s'], now_s), now_s)} unless that ends"
 
 
