@@ -202,6 +202,14 @@ def test_repeated_lines_about_errors_and_waiting_are_counted(line: str, trouble:
     assert (reading.repeated, reading.troubles) == (39, 39 * trouble)
 
 
+@pytest.mark.parametrize(("line", "succeeds"), [
+    ("PASS", True), ("already converted, skipping", True), ("corrupt file, error, skipping", False),
+    ("still waiting", False), ("batch", False),
+])  # fmt: skip
+def test_repeated_lines_about_success_are_told_from_trouble(line: str, succeeds: bool):
+    assert signs_of(["Loading is done", *[line] * 40]).succeeds is succeeds
+
+
 def test_restarted_program_is_seen_by_its_tracebacks():
     lines = ["Traceback (most recent call last):", '  File "x.py", line 1', "ModuleNotFoundError: No module named 'y'"]
     reading = signs_of(lines * 20)

@@ -91,7 +91,7 @@ def test_samples_message_has_every_field(tmp_path):
         {
             "job": "J1", "attempt": 2, "last_output_us": None, "log_bytes": 0, "step": None, "total": None,
             "progress_at_us": None, "reported_us": None, "new_us": None,
-            "repeated": 0, "troubles": 0, "crashes": 0, "retry_us": None,
+            "repeated": 0, "troubles": 0, "crashes": 0, "succeeds": False, "retry_us": None,
                 "retries": 0, "alike_us": None, "alike": 0, "same_step": 0,
             "same_step_us": None, "longest_step_us": None, "improved_us": None, "ahead_us": None, "falls": 0,
              "restarts": 0, "nan_us": None, "nan_lines": 0, "nan_doubtful": False, "has_losses": False, "steps": 0,

@@ -81,6 +81,12 @@ def test_sign_of_life_of_a_busy_program_only_warns():
     assert judged(700, repeated=2800, waits="outside", **trouble) == {"repeats": False}
 
 
+def test_light_program_that_says_of_each_item_that_it_is_done_is_only_warned_of():
+    facts = {"new_output_us": at(5), "last_output_us": at(700), "repeated": 400}
+    assert judged(700, **facts)["repeats"] is True
+    assert judged(700, succeeds=True, **facts)["repeats"] is False
+
+
 def test_program_that_is_started_again_after_each_error_is_a_loop_although_its_start_is_work():
     facts = {"new_output_us": at(5), "last_output_us": at(700), "last_cpu_us": at(700), "troubles": 400}
     assert judged(700, repeated=600, crashes=200, **facts) == {"repeats": True}

@@ -74,11 +74,13 @@ class LineTone:
     """Of an error, or of starting again."""
     is_fine: bool = False
     """Of something that was done, or left out on purpose."""
+    is_success: bool = False
+    """The same, and not of an error or of waiting."""
 
 
 def tone_of(text: str) -> LineTone:
     if _FINE.search(text):
-        return LineTone(is_fine=True)
+        return LineTone(is_fine=True, is_success=_TROUBLE.search(text) is None)
     is_crash = _CRASH.search(text) is not None
     is_trouble = is_crash or _TROUBLE.search(text) is not None
     return LineTone(is_trouble, is_crash, is_restart=is_trouble and _RESTART.search(text) is not None)

@@ -52,6 +52,8 @@ class OutputReading:
     """Of these lines, those about errors or waiting. None if a line says that something was done."""
     crashes: int = 0
     """Of these, those about a program that ended."""
+    succeeds: bool = False
+    """Whether one says that something was done, and nothing of errors or waiting."""
     retry_us: int | None = None
     retries: int = 0
     """The same, where a line that only counts attempts is not new."""
@@ -101,7 +103,7 @@ class OutputSigns:
         self._bar: list[str] = []
         self._troubles = 0
         self._crashes = 0
-        self._is_fine = False
+        self._is_fine = self._succeeds = False
         self._step_signs = StepSigns()
         self._losses = LossSigns()
         self._steps = 0
@@ -113,7 +115,8 @@ class OutputSigns:
         steps, losses = self._step_signs, self._losses
         return OutputReading(
             new_us=self._new_us, repeated=self._repeated, troubles=0 if self._is_fine else self._troubles,
-            crashes=0 if self._is_fine else self._crashes, same_step=steps.same, same_step_us=steps.same_us,
+            crashes=0 if self._is_fine else self._crashes, succeeds=self._succeeds,
+            same_step=steps.same, same_step_us=steps.same_us,
             longest_step_us=steps.longest_us, improved_us=losses.improved_us, ahead_us=steps.ahead_us,
             falls=steps.falls, restarts=steps.restarts, nan_us=losses.nan_us, nan_lines=losses.nan_lines,
             nan_doubtful=losses.is_doubtful, has_losses=losses.has_losses, steps=self._steps,
@@ -138,7 +141,7 @@ class OutputSigns:
         is_attempt = self._attempts.take(masked) and seen is None
         is_news = is_new or self._moves(masked, complete=complete)
         if is_news:
-            self._new_us, self._repeated, self._is_fine = at_us, 0, False
+            self._new_us, self._repeated, self._is_fine, self._succeeds = at_us, 0, False, False
             self._troubles = self._crashes = 0
         elif complete:
             self._repeated += 1
@@ -156,7 +159,8 @@ class OutputSigns:
     def _hear(self, tone: LineTone, *, is_repeated: bool) -> None:
         self._troubles += is_repeated and tone.is_trouble
         self._crashes += is_repeated and tone.is_crash
-        self._is_fine = self._is_fine or tone.is_fine
+        self._is_fine = self._is_fine or (is_repeated and tone.is_fine)
+        self._succeeds = self._succeeds or (is_repeated and tone.is_success)
 
     def _moves(self, masked: str, *, complete: bool) -> bool:
         """Whether a bar shows something else than when it was last drawn. The same bar is drawn for each of many files,
@@ -195,6 +199,7 @@ def combine_readings(readings: list[OutputReading]) -> OutputReading:
         repeated=loudest.repeated,
         troubles=loudest.troubles,
         crashes=loudest.crashes,
+        succeeds=loudest.succeeds,
         retry_us=_newest(reading.retry_us for reading in readings),
         retries=max((reading.retries for reading in readings), default=0),
         alike_us=_newest(reading.alike_us for reading in readings),

@@ -111,6 +111,7 @@ class RunActivity:
             new_output_us=run.get("new_us"),
             repeated=run.get("repeated") or 0,
             troubles=run.get("troubles") or 0,
+            succeeds=bool(run.get("succeeds")),
             crashes=run.get("crashes") or 0,
             retry_us=run.get("retry_us"),
             retries=run.get("retries") or 0,

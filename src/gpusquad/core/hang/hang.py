@@ -78,6 +78,8 @@ class Evidence:
     """Of these, those about errors or waiting. None if one says that something was done."""
     crashes: int = 0
     """Of these, those about a program that ended."""
+    succeeds: bool = False
+    """Whether one of them only says that something was done."""
     retry_us: int | None = None
     """The same, if a line that only counts its attempts is not new."""
     retries: int = 0

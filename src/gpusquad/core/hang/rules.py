@@ -178,7 +178,8 @@ def _equal(evidence: Evidence, rules: HangRules) -> Suspicion | None:
         return None  # quiet training with a warning in each step
     per_s = evidence.repeated * US_PER_S / quiet_us
     is_busy = evidence.last_cpu_us is not None and evidence.last_cpu_us > evidence.now_us - _RECENT_US
-    is_loop = _fails_again(evidence, quiet_us, per_s) if is_busy else per_s >= _IDLE_LINES_PER_S
+    is_idle_loop = per_s >= _IDLE_LINES_PER_S and not evidence.succeeds  # a light program that says so of each item
+    is_loop = _fails_again(evidence, quiet_us, per_s) if is_busy else is_idle_loop
     is_loop = is_loop and evidence.waits not in _FOR_OTHERS
     message = f"has printed the same lines again and again for {show_us(quiet_us)}, {evidence.repeated} or more of them"
     cure = "check what its loop waits for"

@@ -136,6 +136,7 @@ class RunSample(_Part):
     repeated: Count = 0
     troubles: Count = 0
     crashes: Count = 0
+    succeeds: bool = False
     retry_us: Count | None = None
     retries: Count = 0
     alike_us: Count | None = None

@@ -207,6 +207,7 @@ def _output_signs(parts: Sequence[Message]) -> Message:
     return {
         "new_us": _newest(part.get("new_us") for part in parts),
         **{name: loudest.get(name) or 0 for name in ("repeated", "troubles", "crashes")},
+        "succeeds": bool(loudest.get("succeeds")),
         "retry_us": _newest(part.get("retry_us") for part in parts),
         "retries": max((part.get("retries") or 0 for part in parts), default=0),
         "alike_us": _newest(part.get("alike_us") for part in parts),
