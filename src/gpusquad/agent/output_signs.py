@@ -49,7 +49,7 @@ class OutputReading:
     """Last line that was not there before, and the number of complete lines since then."""
     repeated: int = 0
     troubles: int = 0
-    """Of these lines, those about errors or waiting. None if a line says that something was done."""
+    """Of these lines, those about errors or waiting. Zero if one of them says that something was done."""
     crashes: int = 0
     """Of these, those about a program that ended."""
     succeeds: bool = False

@@ -124,7 +124,7 @@ def show_cores(milli: int) -> str:
 
 
 def _digits(value: float, digits: int) -> str:
-    """So many digits, or all before the point."""
+    """Show this many significant digits, and all before the point."""
     return f"{value:.0f}" if value >= 10 ** (digits - 1) else f"{value:.{digits}g}"
 
 

@@ -75,7 +75,7 @@ class Evidence:
     repeated: int = 0
     """Lines since then."""
     troubles: int = 0
-    """Of these, those about errors or waiting. None if one says that something was done."""
+    """Of these, those about errors or waiting. Zero if one of them says that something was done."""
     crashes: int = 0
     """Of these, those about a program that ended."""
     succeeds: bool = False
